@@ -11,35 +11,35 @@ import (
 	"github.com/slimwire/swp/vectors"
 )
 
-// application is what runs behind the endpoint: it keeps requests open where
-// the input has something for it to say, and says it; it opens exchanges of its
-// own; and it remembers what it was told.
+// application is the application behind the endpoint under test: it holds requests that the
+// script answers, sends these answers, opens exchanges of its own, and records what it
+// received.
 type application struct {
 	s        *stage
-	scripted bool // there are App steps: requests wait for them
+	scripted bool // the script has App steps, for which requests wait
 
-	// opens begins an exchange of the application's own side on a connection, if
-	// that is what a message does. Set while the stage is built; may be nil.
+	// opens starts an exchange of the application on a connection, if the message is one
+	// that starts an exchange. Set during construction; may be nil.
 	opens func(ctx context.Context, conn string, env *e1.Envelope) (opened bool, err error)
 
 	mu     sync.Mutex
 	held   []exchange
 	closed bool
-	left   int // requests that the script did not answer
+	left   int // requests that the script left unanswered
 
-	// Guarded by the stage's mu.
+	// Guarded by mu of the stage.
 	told  [][]byte
 	taken int
 }
 
 // exchange is a request that waits for its answer.
 type exchange struct {
-	takes  func(conn string, answer *e1.Envelope) bool // says whether an answer belongs to it
+	takes  func(conn string, answer *e1.Envelope) bool // reports whether an answer belongs to the exchange
 	answer func(answer *e1.Envelope) (terminal bool, err error)
-	drop   func() // ends it without an answer
+	drop   func() // ends the exchange without an answer
 
-	// waits reports whether somebody waits for the answer, so that a script
-	// which does not give it is at fault. Nil means nobody does.
+	// waits reports whether the peer waits for the answer, so that a script without an
+	// answer is wrong. Nil means no.
 	waits func() bool
 }
 
@@ -51,8 +51,8 @@ func newApplication(s *stage) *application {
 	return a
 }
 
-// hold keeps an exchange until the script ends it. Without the script, or after
-// its end, nobody will.
+// hold holds an exchange until the script ends it. Without a script, or after its end, it
+// ends at once: the stage closes the application then.
 func (a *application) hold(x exchange) {
 	a.mu.Lock()
 	closed := a.closed
@@ -69,8 +69,8 @@ func (a *application) hold(x exchange) {
 	a.s.change(func() {})
 }
 
-// send sends the message of a frame: it opens an exchange, or belongs to the
-// first one that takes it, which may still be on its way to the application.
+// send sends the message of a frame. The message opens an exchange, or belongs to the first
+// exchange that accepts it, which may not have reached the application yet.
 func (a *application) send(ctx context.Context, conn string, octets []byte) error {
 	env, err := decode(octets)
 	if err != nil {
@@ -107,7 +107,7 @@ func (a *application) take(conn string, env *e1.Envelope) (exchange, bool) {
 	return x, true
 }
 
-// letGo ends all held exchanges, and later ones.
+// letGo ends all held and all later exchanges.
 func (a *application) letGo() {
 	a.mu.Lock()
 	held := a.held
@@ -121,16 +121,15 @@ func (a *application) letGo() {
 	}
 }
 
-// over reports whether the script has come to its end.
+// over reports whether the script has ended.
 func (a *application) over() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.closed
 }
 
-// stops calls f when ctx ends while the script still plays and has not answered:
-// the exchange was ended from outside. The function it returns reports that it
-// was answered.
+// stops calls f if ctx ends before the script has ended or has answered: the exchange was
+// then ended from outside. Call the returned function after the answer.
 func (a *application) stops(ctx context.Context, f func()) (answered func()) {
 	stop := context.AfterFunc(ctx, func() {
 		a.mu.Lock()
@@ -143,7 +142,7 @@ func (a *application) stops(ctx context.Context, f func()) (answered func()) {
 	return func() { stop() }
 }
 
-// leave counts what was not answered. The caller holds mu.
+// leave counts an unanswered exchange. The caller holds mu.
 func (a *application) leave(x exchange) {
 	if x.waits != nil && x.waits() {
 		a.left++
@@ -157,7 +156,7 @@ func (a *application) record(profileID, msgType uint64, payload []byte) {
 	a.s.change(func() { a.told = append(a.told, octets) })
 }
 
-// hears waits until the application was told something more, and takes it.
+// hears waits for the next recorded message and removes it.
 func (a *application) hears(ctx context.Context) []byte {
 	err := a.s.await(ctx, func() bool { return a.taken < len(a.told) })
 	if err != nil {

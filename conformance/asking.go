@@ -9,17 +9,17 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// asking is a session on which the application asks one question. Its result is
-// the verdict of that answer.
+// asking is a session on which the application makes one request. Its result is the verdict
+// on the answer.
 type asking struct {
 	profiles.Session
 	s     *stage
 	call  *call
 	msgID []byte
-	asked chan struct{} // closed when the question is on its way and known
+	asked chan struct{} // closed when the request is sent and registered
 }
 
-// Call makes the call known before the script goes on, and so before its answer.
+// Call registers the call before the script continues, and so before the answer.
 func (a *asking) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
 	defer close(a.asked)
 	c, err := a.Session.Call(ctx, env)
@@ -31,8 +31,8 @@ func (a *asking) Call(ctx context.Context, env e1.Envelope) (profiles.Call, erro
 	return c, nil
 }
 
-// asks has the application ask the peer of a connection something. It returns when
-// the question is on its way. The error of ask, later, is what it makes of the answer.
+// asks makes a request of the application to the peer of a connection. It returns when the
+// request is sent. A later error of ask is the verdict on the answer.
 func (s *stage) asks(conn string, ask func(ctx context.Context, on profiles.Session) error) error {
 	session := s.sessions[conn]
 	if session == nil {

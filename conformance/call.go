@@ -8,30 +8,29 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// call is an exchange that the application opened, as far as verdicts go. The
-// endpoint checks that an answer is well formed and hands it over; whether it
-// may come at this point is for the caller to say. The first refusal of an
-// answer is its verdict.
+// call records the verdicts on the answers to an exchange that the application opened. The
+// endpoint checks that an answer is well-formed and passes it on; the caller decides
+// whether it is allowed at this point. The first refusal of an answer is its verdict.
 type call struct {
-	taken  []taken // answers that were handed over and are not judged
-	judged []error // judgements of answers whose verdict is still to come
-	over   bool    // the caller judges no more
+	taken  []taken // answers without a judgement
+	judged []error // judgements of answers without a verdict
+	over   bool    // no further judgement follows
 }
 
-// taken is the verdict of an answer that the endpoint has handed over.
+// taken is the verdict on an answer that the endpoint has passed on.
 type taken struct {
 	conn string
 	endpoint.Verdict
 }
 
-// called makes an exchange known before its first answer can come.
+// called registers an exchange before its first answer can arrive.
 func (s *stage) called(msgID []byte) *call {
 	c := new(call)
 	s.change(func() { s.calls[string(msgID)] = c })
 	return c
 }
 
-// judged notes what the caller says of the next answer: nil if it is good.
+// judged records the judgement of the caller on the next answer; nil accepts it.
 func (s *stage) judged(c *call, err error) {
 	s.change(func() {
 		c.judged = append(c.judged, err)
@@ -39,8 +38,8 @@ func (s *stage) judged(c *call, err error) {
 	})
 }
 
-// over ends a call once the verdicts of the answers that were judged have come: a
-// caller may be quicker than its endpoint. Later ones are for the endpoint alone.
+// over ends a call when the verdicts on its judged answers are known: a caller may be
+// faster than its endpoint. Later answers concern the endpoint only.
 func (s *stage) over(msgID []byte) {
 	s.change(func() {
 		if c := s.calls[string(msgID)]; c != nil {
@@ -50,14 +49,14 @@ func (s *stage) over(msgID []byte) {
 	})
 }
 
-// leave forgets a call that is over. The caller holds mu.
+// leave removes a call that is over. The caller holds mu.
 func (s *stage) leave(msgID string, c *call) {
 	if c.over && len(c.judged) == 0 {
 		delete(s.calls, msgID)
 	}
 }
 
-// judge turns the judged answers into verdicts. The caller holds mu.
+// judge combines judgements and verdicts. The caller holds mu.
 func (s *stage) judge(c *call) {
 	for len(c.taken) > 0 && len(c.judged) > 0 {
 		v := c.taken[0]
@@ -69,9 +68,8 @@ func (s *stage) judge(c *call) {
 	}
 }
 
-// alias is an id that the endpoint chose where the script wrote another one of
-// the same length. On its connection the script's stands for it, in both
-// directions.
+// alias maps an id that the endpoint chose to the id of the same length in the script. It
+// applies to one connection, in both directions.
 type alias struct {
 	conn            string
 	written, chosen []byte
@@ -82,7 +80,7 @@ func (s *stage) alias(conn string, written, chosen []byte) {
 	s.change(func() { s.aliases = append(s.aliases, a) })
 }
 
-// asChosen returns octets of the script with the ids as the endpoint knows them.
+// asChosen replaces the ids of the script by those of the endpoint.
 func (s *stage) asChosen(conn string, octets []byte) []byte {
 	for _, a := range s.aliasesOf(conn) {
 		octets = bytes.ReplaceAll(octets, a.written, a.chosen)
@@ -90,7 +88,7 @@ func (s *stage) asChosen(conn string, octets []byte) []byte {
 	return octets
 }
 
-// asWritten returns octets of the endpoint with the ids as the script has them.
+// asWritten replaces the ids of the endpoint by those of the script.
 func (s *stage) asWritten(conn string, octets []byte) []byte {
 	for _, a := range s.aliasesOf(conn) {
 		octets = bytes.ReplaceAll(octets, a.chosen, a.written)

@@ -152,8 +152,8 @@ func (d *damager) Write(p []byte) (int, error) {
 	return d.Conn.Write(p)
 }
 
-// channelFailed gets the security failure that ended a channel. A step during
-// which that happened was refused, whatever its frames.
+// channelFailed records the security failure that ended a channel. A step during which this
+// happened counts as refused, whatever its frames.
 func (s *stage) channelFailed(ev transport.SecurityEvent) {
 	s.change(func() {
 		p := &s.steps[s.step]

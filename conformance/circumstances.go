@@ -44,8 +44,8 @@ func (s *stage) options(list []*profiles.Profile) (endpoint.Options, error) {
 	return o, nil
 }
 
-// never is longer than any play. What an endpoint does after it has waited in real time
-// is no part of a vector, and does not happen on a machine that is slow.
+// never is longer than any play. Vectors do not test timeouts in real time, and a slow
+// machine must not trigger them.
 const never = 24 * time.Hour
 
 // patientBounds are bounds of an endpoint without limits in real time.
@@ -55,15 +55,14 @@ func patientBounds() endpoint.Bounds {
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// tokens says, by profile, in which field of which message there is a token to go
-// on with, and which field of which request takes it.
+// tokens names for each profile the field of the answer that has a continuation token, and
+// the field of the request that takes it.
 var tokens = map[uint64]struct{ answer, given, request, taken uint64 }{
 	tooldisc.ProfileID: {tooldisc.TypeListResp, 2, tooldisc.TypeListReq, 2},
 	artifact.ProfileID: {artifact.TypeChunk, 6, artifact.TypeGet, 4},
 }
 
-// continuing returns a request that goes on where the last answer ended: it takes
-// the token that came with that.
+// continuing returns a request with the continuation token of the last answer.
 func continuing(octets, page []byte) ([]byte, error) {
 	last, err := decode(page)
 	if err != nil {
@@ -100,8 +99,8 @@ func continuing(octets, page []byte) ([]byte, error) {
 	return frame.Append(nil, env.Append(nil)), nil
 }
 
-// answering returns a frame with the msg_id of another, or with an extension
-// that names it.
+// answering returns a frame with the msg_id of another one, or with an extension that
+// refers to it.
 func answering(octets, of []byte, relates bool) ([]byte, error) {
 	env, err := decode(octets)
 	if err != nil {

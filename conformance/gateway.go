@@ -11,8 +11,8 @@ import (
 	"github.com/slimwire/swp/vectors"
 )
 
-// buildGateway sets an endpoint that calls: JSON-RPC comes in on "json", and
-// connection "a" leads to a peer of the input's or to an endpoint of ours.
+// buildGateway builds an endpoint that calls: JSON-RPC arrives on "json", and connection
+// "a" leads to a peer of the input or to an endpoint of this implementation.
 func buildGateway(s *stage) error {
 	m := s.mapping(nil)
 	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, m.Profile())})
@@ -57,8 +57,8 @@ func (s *stage) upstream(ep *endpoint.Endpoint) (*endpoint.Session, error) {
 	return s.attach(ep, here, "a"), nil
 }
 
-// farEndpoint is an endpoint of ours in the place of a peer. It speaks for
-// itself.
+// farEndpoint is an endpoint of this implementation in the role of a peer. It needs no
+// script.
 type farEndpoint struct {
 	noPeer
 	ep *endpoint.Endpoint
@@ -66,8 +66,8 @@ type farEndpoint struct {
 
 func (f farEndpoint) hangUp() error { return f.ep.Close() }
 
-// gateway is the JSON-RPC side of an endpoint that calls, as a peer of the
-// play: its input and its output are JSON-RPC.
+// gateway is the JSON-RPC side of a calling endpoint, as a peer in the play: its input and
+// output are JSON-RPC.
 type gateway struct {
 	s      *stage
 	client *mcpmap.Client
@@ -107,7 +107,7 @@ func (g *gateway) send(octets []byte, _ bool) span {
 		}
 		g.s.change(func() { g.calls-- })
 	})
-	return span{1, 0} // there is no verdict on JSON-RPC
+	return span{1, 0} // JSON-RPC has no verdict
 }
 
 func (g *gateway) reply(octets []byte) { g.s.change(func() { g.out = append(g.out, octets) }) }

@@ -19,17 +19,16 @@ type carrier interface {
 	Profile() *profiles.Profile
 }
 
-// hop passes calls of vector.held on: those that come on connection "a" are made on
-// connection "b". The messages of a carrier go ahead of a call.
+// hop forwards calls of vector.held from connection "a" to connection "b". The messages of
+// a carrier precede a call.
 type hop struct {
 	s       *stage
 	carrier carrier
 	next    *endpoint.Session
-	rpcID   []byte // of the call that is being served
+	rpcID   []byte // of the current call
 }
 
-// buildHop sets an endpoint between two connections. opts are those of its calls,
-// without methods.
+// buildHop builds an endpoint between two connections. opts configure RPC, without methods.
 func buildHop(s *stage, c carrier, opts rpc.Options) error {
 	h := &hop{s: s, carrier: c}
 	opts.Methods = map[string]rpc.Method{"vector.held": {Held: h.call}}
@@ -50,7 +49,7 @@ func buildHop(s *stage, c carrier, opts rpc.Options) error {
 	return err
 }
 
-// before notes the rpc_id of a call before it is served.
+// before records the rpc_id of a call before the handler runs.
 func (h *hop) before(inner profiles.Handler) profiles.Handler {
 	return profiles.HandlerFunc(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 		var in rpc.Req
@@ -61,8 +60,8 @@ func (h *hop) before(inner profiles.Handler) profiles.Handler {
 	})
 }
 
-// call makes the call on "b". The carrier may wait for an answer there, and the read
-// loop must not.
+// call makes the call on "b", on another goroutine, because the carrier may wait for an
+// answer there.
 func (h *hop) call(p *rpc.Pending, params []byte) error {
 	lane, err := h.next.Open(p.Context())
 	if err != nil {
@@ -99,8 +98,8 @@ func (h *hop) receive(ctx context.Context, p *rpc.Pending, stream *rpc.Stream) {
 	}
 }
 
-// aliasedLane is a lane of connection "b" for one call. It learns the rpc_id that the
-// endpoint chooses for the call.
+// aliasedLane is a lane of connection "b" for one call. It registers the rpc_id that the
+// endpoint chooses.
 type aliasedLane struct {
 	profiles.Lane
 	s       *stage

@@ -147,7 +147,8 @@ func (l *loader) scene(name string, s vectors.Sibling) (scene, error) {
 	return sc, nil
 }
 
-// circumstances are those of the vector, except where a sibling has its own.
+// circumstances returns the circumstances of a sibling: those of the vector unless it has
+// its own.
 func (l *loader) circumstances(s *vectors.Sibling) Input {
 	in := Input{Category: l.d.Category, Setup: vectors.Serve}
 	if a := l.d.Expected.Assertions; a != nil {

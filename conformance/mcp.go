@@ -27,8 +27,8 @@ func buildMCP(setup string) (func(*stage) error, error) {
 	return nil, fmt.Errorf("%w: nothing here plays setup %q", ErrNotPlayed, setup)
 }
 
-// pocProfiles are those that the poc_ vectors know: 1, and 12 with the method
-// that one of them calls.
+// pocProfiles are the profiles for the poc_ vectors: 1, and 12 with the method that one of
+// them calls.
 func pocProfiles(s *stage) ([]*profiles.Profile, error) {
 	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{
 		"demo.echo": {Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},

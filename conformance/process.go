@@ -17,7 +17,7 @@ type document struct {
 	lost   error  // why path is not known
 }
 
-// check says why the document is no evidence, or nil.
+// check returns why the document is not valid evidence, or nil.
 func (d *document) check() error {
 	if d.path == "" {
 		return nil

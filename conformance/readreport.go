@@ -27,8 +27,8 @@ func ReadReport(path string) (*Report, error) {
 
 var errInvariant = errors.New("conformance: report does not add up")
 
-// Check says which invariant of the summary does not hold, or nil. Beyond those
-// of the specification, no vector_id may occur twice.
+// Check returns the violated invariant of the summary, or nil. In addition to those of the
+// specification, each vector_id may occur once.
 //
 // Specification: docs/spec-vector-runner-output.md.
 func (r *Report) Check() error {

@@ -43,7 +43,7 @@ type callee struct {
 	s *stage
 
 	mu    sync.Mutex
-	asked map[string]string // by connection and rpc_id, what the last request of it asks for
+	asked map[string]string // method of the last request, by connection and rpc_id
 }
 
 // before notes what is asked for under which rpc_id: a method is not told the

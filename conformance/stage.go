@@ -57,10 +57,10 @@ type progress struct {
 	conn        string
 	first, last uint64 // frames of the connection that the step sent
 	waiting     int    // messages that a handler keeps
-	refused     string // why the channel failed meanwhile
+	refused     string // why the channel failed during the step
 
-	// given has the messages of handlers that may refuse them later; those not
-	// refused are Handled in the end.
+	// given has the messages of handlers that may still refuse them. At the end the others
+	// become Handled.
 	given []Handled
 }
 

@@ -103,7 +103,7 @@ type Seen struct {
 	// It is exact for large allocations only.
 	Allocated uint64
 
-	Frame []byte // Out and Told: what came, nil if nothing did
+	Frame []byte // Out and Told: the received frame; nil if none
 }
 
 // Verdict is how one frame ended.

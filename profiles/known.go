@@ -63,7 +63,7 @@ func (k *Known) Used(profile uint64) {
 	}
 }
 
-// Learn adds to what is known.
+// Learn adds to the known offer of the peer.
 func (k *Known) Learn(o Offer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,9 +136,9 @@ func knownOf(s Session) *Known {
 	return nil
 }
 
-// Unserved is the *Error of a message that is not sent, because the peer is not known to
-// serve its profile: one that it does not know could make it end the connection. name is
-// that of the profile.
+// Unserved returns the *Error for a message that is not sent, because the peer is not known
+// to serve its profile: a message of an unknown profile could end the connection. name is
+// the name of the profile.
 func Unserved(name string) *Error {
 	return &Error{
 		Code: Internal, Detail: detailUnserved, Domain: true, Text: "the next endpoint is not known to serve profile " + name,

@@ -38,7 +38,7 @@ type Method struct {
 // nothing.
 type Pending interface {
 	Session() Session // the connection of the caller
-	Lane() Lane       // where the call came; what belongs to it is sent there
+	Lane() Lane       // lane of the call, for messages that belong to the call
 
 	// Target is where the call goes (extension 52), for a method that handles targets.
 	// Passage is what the call says of its way.
@@ -74,6 +74,6 @@ func Done(p Pending) func(err error) {
 			p.Fail(err)
 			return
 		}
-		_ = p.Return(nil) // or nobody is left to be told
+		_ = p.Return(nil) // an error means that the caller is gone
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// PartnerLists hold what partners list, by the names of the partners. What a partner has
-// listed stays while it is away. The zero value is empty. It is safe for concurrent use.
+// PartnerLists holds the lists of partners, by partner name. The list of a partner stays
+// while the partner is away. The zero value is empty. It is safe for concurrent use.
 type PartnerLists[E any] struct {
 	Now func() time.Time // nil means time.Now
 
@@ -71,8 +71,8 @@ func (p *PartnerLists[E]) stale(partner string) int64 {
 	return max(p.now().Sub(l.away).Milliseconds(), 1)
 }
 
-// All yields the list of each partner with what Stale returns, in the order of their names.
-// yield must not use p.
+// All yields the list of each partner with the result of Stale, in order of the partner
+// names. yield must not use p.
 func (p *PartnerLists[E]) All(yield func(entries []E, stale int64) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

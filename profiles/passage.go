@@ -18,7 +18,7 @@ type Passage struct {
 // PassageOf reads the passage of a message that arrived at a given time.
 func PassageOf(ext e1.Extensions, now time.Time) Passage {
 	var p Passage
-	p.Hops, _ = ext.LookupUvarint(ExtHops) // whoever has read the message has held it to be one
+	p.Hops, _ = ext.LookupUvarint(ExtHops) // validated when the message was read
 	if ms, ok := ext.LookupUvarint(ExtDeadline); ok {
 		p.Deadline = now.Add(time.Duration(min(ms, maxDeadline)) * time.Millisecond)
 	}

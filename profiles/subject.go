@@ -7,7 +7,7 @@ import "github.com/slimwire/swp/e1"
 type Subject struct {
 	Profile   string // by its short name; empty: the profile of the message
 	Operation string // as Access has it; empty: not known
-	Name      string // as Access has it; what a peer wrote, unbounded
+	Name      string // the name for Access; written by a peer, of any length
 
 	// Part marks a message that belongs to a larger exchange, such as a chunk of an upload
 	// that is not the last one. It gets an access line only if it fails.

@@ -16,7 +16,7 @@ import (
 // Caps on what a peer may show, looked at before any signature is checked.
 const (
 	maxChain       = 5        // certificates
-	maxChainBytes  = 32 << 10 // octets of all of them
+	maxChainBytes  = 32 << 10 // octets of the whole chain
 	maxNames       = 64       // SANs of one certificate
 	maxConstraints = 64       // name constraints of one certificate
 	minRSA         = 2048     // bits
@@ -66,9 +66,9 @@ func (p *Policy) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage, 
 	return verifyAgainst(roots, chain, usage, p.now())
 }
 
-// VerifyClient verifies what a client has shown over TLS that is not SlimWire, leaf
-// first, as a Policy does it with those who dial: the caps on size and number before
-// any signature. There is no default for roots. Identity tells whose it is.
+// VerifyClient verifies the chain, leaf first, of a TLS client that does not use SlimWire,
+// as a Policy verifies peers that dial: the limits on size and number come before any
+// signature. roots is required. Identity returns the identity of the leaf.
 func VerifyClient(roots *x509.CertPool, chain []*x509.Certificate, now time.Time) error {
 	switch {
 	case len(chain) == 0:

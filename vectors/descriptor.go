@@ -46,8 +46,8 @@ type Fixture struct {
 	// steps names. Ours.
 	Transcript []Step `json:"transcript,omitempty"`
 
-	// Siblings are neighbouring cases that the requirement names too. Each is
-	// played on an endpoint of its own. Ours.
+	// Siblings are related cases of the same requirement. Each is played on a new endpoint.
+	// Extension of this project.
 	Siblings []Sibling `json:"siblings,omitempty"`
 }
 
@@ -59,7 +59,7 @@ type Assertions struct {
 	Policy       *Policy   `json:"policy,omitempty"`
 	Clock        *Clock    `json:"clock,omitempty"`   // ours
 	Channel      *Channel  `json:"channel,omitempty"` // ours
-	Setup        string    `json:"setup,omitempty"`   // ours: what the endpoint is part of, see Setups
+	Setup        string    `json:"setup,omitempty"`   // extension of this project: the surroundings of the endpoint, see Setups
 	Artifact     string    `json:"artifact,omitempty"`
 	States       string    `json:"artifact_states,omitempty"` // ours: a sentence that Artifact must contain
 	Encoding     string    `json:"encoding,omitempty"`
@@ -110,7 +110,7 @@ type Rate struct {
 	WindowMs int `json:"window_ms"`
 }
 
-// Clock pins the clock of the endpoint. Where there is none it shows real time.
+// Clock sets the clock of the endpoint. Without Clock the endpoint uses real time.
 type Clock struct {
 	NowUnixMs int64 `json:"now_unix_ms"`
 }
@@ -134,14 +134,14 @@ type Channel struct {
 	Plaintext string `json:"plaintext,omitempty"`
 }
 
-// Setups: what the endpoint under test is part of.
+// Setups: the surroundings of the endpoint under test.
 const (
 	// Serve: the endpoint serves its profiles to the peers. The default.
 	Serve = "serve"
 
-	// Relay: what arrives on connection "a" is forwarded to connection "b", and
-	// what comes back there to "a": messages of profile 1, in category obs
-	// calls of profile 12 with their trace context.
+	// Relay: messages from connection "a" are forwarded to connection "b", and answers back
+	// to "a": messages of profile 1, and in category obs calls of profile 12 with their
+	// trace context.
 	Relay = "relay"
 
 	// Signed: as Serve, but of A2A-SDL the endpoint takes what did:key:caller has
@@ -196,13 +196,12 @@ type Step struct {
 	// End says that the peer sends nothing more after this step.
 	End bool `json:"end,omitempty"`
 
-	// Answers replaces the msg_id of the frame by that of the last frame that
-	// the endpoint sent on this connection.
+	// Answers replaces the msg_id of the frame by that of the last frame of the endpoint on
+	// this connection.
 	Answers bool `json:"answers,omitempty"`
 
-	// Gathers lets an Out step take several frames: as many as are needed for so
-	// many fields in their bodies. What is compared is one frame with all of
-	// them.
+	// Gathers lets an Out step receive several frames, until their bodies have this many
+	// fields. The comparison uses one frame with all these fields.
 	Gathers int `json:"gathers,omitempty"`
 
 	// Relates adds extension 18 of profile 1, which names that msg_id as the
@@ -266,11 +265,10 @@ type Expect struct {
 	// LoggedFlags are the flags in the verdict, which logs and metrics read.
 	LoggedFlags *uint64 `json:"logged_flags,omitempty"`
 
-	// Handler is the profile_id of the handler that must have been called.
+	// Handler is the profile_id of the handler that must be called.
 	Handler *uint64 `json:"handler,omitempty"`
 
-	// SameAs compares what the handler was given with what it was given in an
-	// earlier step.
+	// SameAs compares the message for the handler with that of an earlier step.
 	SameAs *SameAs `json:"same_as,omitempty"`
 
 	// Reencode: the envelope, encoded again, gives the same octets.
@@ -282,8 +280,7 @@ type Expect struct {
 	// AllocBelow bounds what the process allocated for the step, in octets.
 	AllocBelow int `json:"alloc_below,omitempty"`
 
-	// SecurityEvent is the reason of the security event that must have been
-	// reported.
+	// SecurityEvent is the reason of the expected security event.
 	SecurityEvent string `json:"security_event,omitempty"`
 
 	// For frames that the endpoint sends.
@@ -316,7 +313,7 @@ type SameAs struct {
 	Except []string `json:"except,omitempty"`
 }
 
-// PoC is the other form of descriptor, that of the poc_ vectors.
+// PoC is the descriptor form of the poc_ vectors.
 type PoC struct {
 	Name   string    `json:"name"`
 	Bin    string    `json:"bin"`

@@ -1,11 +1,11 @@
-// Package vectors holds the golden vectors of SWP and the form they are
-// written in: descriptors (.json) with the octets of their steps, the octets that they are
-// about (.bin) and review evidence (.evidence.md). What they mean is in docs/conformance.md;
-// package conformance plays them.
+// Package vectors contains the golden vectors of SWP and defines their format: descriptors
+// (.json) with the octets of their steps, the octets under test (.bin), and review evidence
+// (.evidence.md). docs/conformance.md describes their meaning; package conformance plays
+// them.
 //
-// The files are written by `go run ./vectors/gen`, except for the evidence,
-// which a reviewer signs. The package uses the standard library only, so that
-// any package can take its fuzz seeds from here.
+// `go run ./vectors/gen` writes the files, except for the evidence, which a reviewer signs.
+// The package imports only the standard library, so that any package can take its fuzz
+// seeds from here.
 package vectors
 
 import (
@@ -22,9 +22,9 @@ var files embed.FS
 // Files returns the vectors as they lie in this directory.
 func Files() fs.FS { return files }
 
-// Frames yields the octets of each fixture and step with a name for each: that of the
-// file, or of the descriptor and a number. Most are one frame, some several, some a
-// deliberately broken one. The slice is the caller's own.
+// Frames yields the octets of each fixture and step, each with a name: the name of the
+// file, or that of the descriptor with a number. Most are one frame, some are several, some
+// are deliberately malformed. The caller owns the slice.
 func Frames() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		entries, err := files.ReadDir(".")

@@ -1,11 +1,10 @@
-// Package claims says what may be claimed of this implementation, and refuses
-// the rest with its reasons.
+// Package claims derives the claims that this implementation may make, and the reasons
+// against the others.
 //
-// A claim rests on two runs of the vectors, the default and the strict one, and
-// on the values in force: the configuration, and what the code has as constants.
-// Nothing of it is written by hand, so that it cannot say more than was shown. A
-// namespace counts where every vector of the catalogue is in both runs, passed in
-// both without fallback, and was seen to end alike.
+// A claim rests on two runs of the vectors, default and strict, and on the values in force:
+// the configuration and the constants of the code. All statements are computed, so that
+// none goes beyond the evidence. A namespace counts if each of its vectors in the catalogue
+// is in both runs, passed in both without fallback, and had the same outcome in both.
 //
 // Specification: docs/conformance.md §1 and §3.
 package claims

@@ -28,8 +28,7 @@ var reports = [...]string{"core.default", "core.strict", "all.default", "all.str
 // matrix is the document with the versions that are published.
 const matrix = "docs/versioning-compatibility.md"
 
-// inside is the directory of reports, logs and claims in the archive, wherever
-// they were before.
+// inside is the directory of reports, logs and claims in the archive.
 const inside = "artifacts/conformance"
 
 // packer makes claims and archive.

@@ -15,7 +15,7 @@ type A2AAgent struct {
 	Card      string            `yaml:"card"`    // URL; empty: /.well-known/agent-card.json on the host of URL
 	Headers   map[string]string `yaml:"headers"` // of every request, such as credentials
 	Calls     int               `yaml:"calls"`   // operations at once
-	Streams   int               `yaml:"streams"` // those of them that stream
+	Streams   int               `yaml:"streams"` // limit of concurrent streams
 	Timeout   time.Duration     `yaml:"timeout"` // without an answer or an event
 	Deadline  time.Duration     `yaml:"deadline"`
 	Retention time.Duration     `yaml:"retention"` // of the owner of a task, after its last use
@@ -27,7 +27,7 @@ type A2AAgent struct {
 type SlipA2A struct {
 	Mismatch    string `yaml:"mismatch"`     // refuse or fallback; empty: SLIP is the agent's own affair
 	RequireHash bool   `yaml:"require_hash"` // messages without ucrHash are refused
-	Required    bool   `yaml:"required"`     // so are those of clients that have not opted in
+	Required    bool   `yaml:"required"`     // refuse messages of clients that have not opted in
 }
 
 // defaultAgent has the defaults of an entry.

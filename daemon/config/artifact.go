@@ -7,7 +7,7 @@ import (
 
 // Artifact configures profile 14.
 type Artifact struct {
-	Quota                Quota         `yaml:"quota"`              // of octets; what is being uploaded counts
+	Quota                Quota         `yaml:"quota"`              // in octets; includes unfinished uploads
 	Items                int           `yaml:"items"`              // artifacts and uploads
 	ItemsPerIdentity     int           `yaml:"items_per_identity"` //
 	MaxSize              Size          `yaml:"max_size"`           // of one artifact; 0 = quota.per_identity

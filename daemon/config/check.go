@@ -160,7 +160,8 @@ var (
 	envName    = regexp.MustCompile(`^[^=\x00]+$`)
 )
 
-// checkName refuses what is no name of an entry. hint follows the text; it may be empty.
+// checkName refuses an invalid name of an entry. hint is appended to the text and may be
+// empty.
 func checkName(p *problems, key, name, hint string) {
 	if !serverName.MatchString(name) {
 		p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit%s", name, hint)

@@ -24,7 +24,7 @@ type Config struct {
 	Trust      Trust      `yaml:"trust"`
 	Listeners  []Listener `yaml:"listeners"`
 	Admin      string     `yaml:"admin"`      // host:port, or "off"
-	Data       string     `yaml:"data"`       // directory for what swpd keeps
+	Data       string     `yaml:"data"`       // directory of the stored state
 	Store      string     `yaml:"store"`      // embedded or memory
 	Durability string     `yaml:"durability"` // power or process
 	Quota      Quota      `yaml:"quota"`

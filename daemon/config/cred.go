@@ -25,7 +25,7 @@ type Cred struct {
 type Issuer struct {
 	Issuer    string `yaml:"issuer"`    // iss
 	Keys      string `yaml:"keys"`      // file: a JWK Set, or PEM
-	Bearer    bool   `yaml:"bearer"`    // its tokens belong to whoever holds them
+	Bearer    bool   `yaml:"bearer"`    // its tokens are valid for any holder
 	Delegates bool   `yaml:"delegates"` // its tokens go on with a chain, and never begin one
 }
 

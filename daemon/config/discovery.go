@@ -24,7 +24,7 @@ type AgentCard struct {
 // TOOLDISC configures profile 11. MCP servers describe their tools themselves.
 type TOOLDISC struct {
 	Refresh time.Duration `yaml:"refresh"` // after which a server is read again if it does not report changes
-	Idle    time.Duration `yaml:"idle"`    // without questions, after which a server is no longer followed
+	Idle    time.Duration `yaml:"idle"`    // time without requests after which the tools of a server are no longer watched
 	Eager   bool          `yaml:"eager"`   // read all servers at the start, and follow them always
 	Tools   []Tool        `yaml:"tools"`
 }

@@ -11,7 +11,7 @@ import (
 // Hints are declarations of the operator about a server, a worker or a back end. A
 // property without a declaration is unknown, and satisfies no MUST of a peer.
 type Hints struct {
-	ExternalNetwork *bool  `yaml:"external_network"` // it uses networks beyond those of the operator
+	ExternalNetwork *bool  `yaml:"external_network"` // uses networks outside those of the operator
 	PII             *bool  `yaml:"pii"`              // it keeps or passes on personal data
 	Region          List   `yaml:"region"`           // in which it may act
 	Cost            string `yaml:"cost"`             // of one action, at most

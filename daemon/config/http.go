@@ -22,7 +22,7 @@ type HTTP struct {
 	Callers   map[string]HTTPCaller `yaml:"callers"`   // by name
 	Anonymous string                `yaml:"anonymous"` // name of callers without a token or certificate; empty: they are refused
 	Hosts     []string              `yaml:"hosts"`     // names, without port, besides loopback ones
-	Origins   []string              `yaml:"origins"`   // of web pages that may call
+	Origins   []string              `yaml:"origins"`   // allowed origins of web pages
 	Calls     int                   `yaml:"calls"`     // requests of one caller at once
 	TLS       HTTPTLS               `yaml:"tls"`
 	URL       string                `yaml:"url"` // of the fronts for clients; empty: taken from the request

@@ -11,7 +11,7 @@ import (
 type Relay struct {
 	Window        time.Duration `yaml:"window"`         // how long a delivery_id is remembered, from custody
 	TTL           time.Duration `yaml:"ttl"`            // of deliveries that name none; 0 = retention
-	Retention     time.Duration `yaml:"retention"`      // of a delivery that nobody processes, whatever its ttl_ms
+	Retention     time.Duration `yaml:"retention"`      // of an unprocessed delivery, whatever its ttl_ms
 	DeadRetention time.Duration `yaml:"dead_retention"` // of a dead delivery, and again once its publisher was told
 	AckTimeout    time.Duration `yaml:"ack_timeout"`    // of one attempt
 	Backoff       time.Duration `yaml:"backoff"`        // after the first failed attempt; it doubles

@@ -62,7 +62,7 @@ type SDLTrust struct {
 
 // SDLTools limits the calls of tools, in addition to the rules of access.
 type SDLTools struct {
-	Allow  List              `yaml:"allow"`  // tools that may be called at all
+	Allow  List              `yaml:"allow"`  // tools that may be called
 	Agents map[string]List   `yaml:"agents"` // tools by agent_id
 	Scopes map[string]string `yaml:"scopes"` // required by a tool, by tool
 	Grants map[string]List   `yaml:"grants"` // scopes by agent_id
@@ -129,7 +129,7 @@ func (c *Config) checkSDL(p *problems) {
 	}
 	c.checkSDLRoutes(p)
 	alone := *s
-	alone.Routes = nil // envelopes are passed on by who does not answer to them, too
+	alone.Routes = nil // routes also work without serving A2A-SDL
 	if s.AgentID == "" && !reflect.DeepEqual(alone, defaultSDL()) {
 		p.add("sdl.agent_id", "missing; name the agent_id that envelopes for this endpoint have as to.agent_id")
 	}

@@ -21,7 +21,7 @@ func syntaxProblem(file string, text []byte, err error) Problem {
 	last := lastRead(lines, err)
 	fails := func(n int) bool { return sameFault(decodeLines(lines[:n]), err) }
 	if !fails(last) {
-		return p // only with what follows: the file as a whole
+		return p // the fault needs later lines, so the problem names the whole file
 	}
 	if strings.Contains(err.Error(), "end of stream") {
 		// An unclosed quote or bracket fails from its line to the end.

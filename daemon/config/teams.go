@@ -34,7 +34,7 @@ type Team struct {
 // TeamMember is an agent of a team.
 type TeamMember struct {
 	Agent        string   `yaml:"agent"`        // agent, or partner/agent; empty: as the id
-	Title        string   `yaml:"title"`        // this and the next two take the place of what its card says
+	Title        string   `yaml:"title"`        // this and the next two override the card
 	Description  string   `yaml:"description"`  //
 	Capabilities []string `yaml:"capabilities"` //
 	Routes       *bool    `yaml:"routes"`       // it supports client routing; not set: according to its card

@@ -1,5 +1,5 @@
-// Package effort says how much work a test does: what a developer waits for, or all of it
-// before a release.
+// Package effort selects how much work tests do: a short run for developers, or the full
+// run before a release.
 package effort
 
 import (
@@ -36,9 +36,9 @@ func Release(t testing.TB) {
 	}
 }
 
-// Unwatched skips a test of many megabytes, or of the number of allocations, under the
-// race detector, unless tests are Long. Of the packages that the race detector watches,
-// make test runs again without it whatever test calls this or reads Watched.
+// Unwatched skips a test of many megabytes, or of the number of allocations, under the race
+// detector, unless tests are Long. make test repeats the tests that call this or read
+// Watched without the race detector.
 func Unwatched(t testing.TB) {
 	t.Helper()
 	if Watched && !Long() {

@@ -1,12 +1,12 @@
 // Package jsonobject reads the members of JSON objects in order, each with its octets, for
-// those who decide by some members and pass the rest on as it is.
+// programs that interpret some members and pass on the rest unchanged.
 //
-// Decoders differ in which of two members of one name they read. A decision must not
-// depend on the decoder, so a name that is repeated is an error for who asks for its
-// value. Elsewhere in the object it decides nothing and is passed on.
+// Decoders differ in which of two members with the same name they use. A decision must not
+// depend on the decoder, so reading a repeated member is an error. Repeated members that
+// are not read are passed on.
 //
-// The scanner is written by hand: encoding/json/jsontext is not stable yet, and copies
-// or parses again what is only passed on.
+// The scanner is written by hand: encoding/json/jsontext is not stable yet, and copies or
+// parses again what is only passed on.
 package jsonobject
 
 import (

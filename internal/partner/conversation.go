@@ -321,7 +321,7 @@ func (c *conversation) listen() {
 		var gone *rpc.Error
 		switch {
 		case draining.Err() != nil:
-		case profiles.IsUnserved(err): // by calls alone does it hear of what the server starts
+		case profiles.IsUnserved(err): // messages of the server arrive during calls only
 			return
 		case errors.As(err, &gone) && !gone.Retryable:
 			c.cancel(errLost)

@@ -37,7 +37,7 @@ func (l *Link) onward(
 	return ctx, p.Append(nil, time.Now()), nil
 }
 
-// crossing returns ctx with what of its trace context crosses.
+// crossing returns ctx with the parts of its trace context that are forwarded.
 func (l *Link) crossing(ctx context.Context) context.Context {
 	trace := profiles.TraceOf(ctx)
 	switch {

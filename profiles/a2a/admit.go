@@ -104,7 +104,7 @@ func (t *task) withDelegation(ctx context.Context) (context.Context, error) {
 	return profiles.WithDelegation(ctx, d), nil
 }
 
-// chainReason is reasonChain, followed by what is wrong with the chain.
+// chainReason is reasonChain, followed by the error of the chain.
 func chainReason(err error) string {
 	if _, why, ok := strings.Cut(profiles.AsError(err).Text, ": "); ok {
 		return reasonChain + ": " + why

@@ -47,7 +47,7 @@ func readDoc(env *e1.Envelope, agentID string) (*Card, error) {
 	return &card, nil
 }
 
-// card returns the card in an answer, in memory of its own.
+// card returns the card in an answer, in separate memory.
 func (m *Doc) card(agentID string, ext e1.Extensions) Card {
 	return Card{
 		AgentID: agentID, Revision: string(m.SchemaRevision), ETag: string(m.ETag), Payload: bytes.Clone(m.CardPayload),

@@ -46,7 +46,7 @@ func (p *Pending) Target() string { return p.target }
 func (p *Pending) came(req *profiles.Request, m *method) {
 	p.passage = profiles.PassageOf(req.Extensions, time.Now())
 	if m.targets {
-		p.target, _ = profiles.TargetOf(req.Extensions) // whoever has read the request has held it to be one
+		p.target, _ = profiles.TargetOf(req.Extensions) // validated when the request was read
 	}
 }
 

@@ -28,7 +28,7 @@ type seat struct {
 // disconnected. leave must not block, and may be called more than once. ready is called
 // before anything else can happen.
 func (s *service) sit(st *seat, req *profiles.Request, in *Req, long bool, left time.Duration, leave func(*Error), ready func(*profiles.Request)) error {
-	// An RPC_CANCEL on another stream may find the call as soon as it is entered.
+	// The call is visible to an RPC_CANCEL on another stream as soon as it is entered.
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	l := s.live.add(req.Session, in.RPCID, func() { leave(errCancelled) })

@@ -94,7 +94,7 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 	return s.hold(req, &in, m, left)
 }
 
-// method returns the method of a name, nil if there is none.
+// method returns the method with a name, nil if there is none.
 func (s *service) method(name []byte) *method {
 	m := s.methods[string(name)]
 	if m != nil || s.resolve == nil {
@@ -106,8 +106,8 @@ func (s *service) method(name []byte) *method {
 	return nil
 }
 
-// methodAt returns the method of a call with a target, or why there is none. here is what
-// has the method's name at this endpoint.
+// methodAt returns the method of a call with a target, or an error. here is the method with
+// this name at this endpoint.
 func (s *service) methodAt(target, name string, here *method, called []byte) (*method, *Error) {
 	switch {
 	case here != nil && here.local:
@@ -221,7 +221,7 @@ func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Du
 		return answer(func() error {
 			switch gone := w.Context().Err() != nil; {
 			case gone:
-				return nil //nolint:nilerr // nobody is left to be told
+				return nil //nolint:nilerr // the caller is gone
 			case over.Err() != nil:
 				return cut()
 			case err != nil:

@@ -9,15 +9,14 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Bounds on what is listed of one partner; what is beyond them is left out.
+// Limits of the list of one partner; entries beyond are omitted.
 const (
 	MaxPartnerTools  = 10_000
 	MaxPartnerOctets = 64 << 20
 )
 
-// SetPartner has the tools that a partner lists be listed as partner/tool_id, in place of
-// those before: to who may call or get a tool of that name, but to no partner. A tool that
-// no peer would take is left out.
+// SetPartner replaces the tools of a partner, which are listed as partner/tool_id: to
+// identities that may call or get them, but never to partners. Invalid tools are omitted.
 func (s *Service) SetPartner(partner string, tools []Tool) {
 	list := make([]*entry, 0, len(tools))
 	octets := 0

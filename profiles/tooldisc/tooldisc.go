@@ -74,7 +74,7 @@ type Options struct {
 	// Servers are the MCP servers, by the names that peers call them by.
 	Servers map[string]Server
 
-	// Tools are told beside those of the servers. Their tool_ids do not begin
+	// Tools are listed in addition to those of the servers. Their tool_ids must not begin
 	// with the name of a server and a slash.
 	Tools []Configured
 
@@ -84,17 +84,17 @@ type Options struct {
 	// nothing.
 	Access profiles.Access
 
-	// Partner reports whether an identity is that of a partner, to whom tools of partners
-	// are not listed: two that list each other would never end. Nil: none is.
+	// Partner reports whether an identity belongs to a partner. Tools of partners are not
+	// listed to partners, because two that list each other would never end. Nil: none does.
 	Partner func(identity string) bool
 
-	// Partners has the partners be asked for their tools (SetPartner) that wanted names, if
-	// that is due, and waits for it or for ctx. Nil: there are none.
+	// Partners requests the tools of the partners that wanted selects, if their lists are
+	// too old (SetPartner), and waits for that or for ctx. Nil: there are no partners.
 	Partners func(ctx context.Context, wanted func(partner string) bool)
 
 	Refresh time.Duration // after which a server is read again that does not tell of changes, default 5 min
 	Idle    time.Duration // for which nobody asked, after which a server is not followed any more, default 10 min
-	Wait    time.Duration // for servers that are being read, by who asks for their tools; default 10 s
+	Wait    time.Duration // limit of the wait for servers that are being read, default 10 s
 
 	Reading      int // servers that are read at once, default 4
 	ServerOctets int // of the tools of one server together, default and bound is MaxServerOctets
@@ -160,7 +160,7 @@ type Service struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu         sync.Mutex // of what follows
+	mu         sync.Mutex // guards the following fields
 	closed     bool
 	configured []*entry
 	lists      map[string][]*entry // by server

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// CompareVersions orders versions as Semantic Versioning does, and others as
-// near to it as they let: numbers between dots compare as numbers, of any
-// length, a missing one is 0, what follows a hyphen makes a version lower than
-// without, and what follows a plus does not count. A v in front is left out. It
-// returns -1, 0 or 1.
+// CompareVersions orders versions by Semantic Versioning, and other versions similarly:
+// numbers between dots compare as numbers of any length, a missing one is 0, a suffix after
+// a hyphen makes a version lower, and a suffix after a plus is ignored, as is a leading v.
+// It returns -1, 0 or 1.
 func CompareVersions(a, b string) int {
 	aCore, aPre := splitVersion(a)
 	bCore, bPre := splitVersion(b)
@@ -30,8 +29,7 @@ func splitVersion(v string) (core, pre string) {
 	return core, pre
 }
 
-// compareParts compares what is between dots; absent stands for what one of
-// them does not have.
+// compareParts compares the parts between dots; absent replaces a missing part.
 func compareParts(a, b, absent string) int {
 	for a != "" || b != "" {
 		x, y := absent, absent

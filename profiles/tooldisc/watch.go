@@ -41,8 +41,8 @@ type run struct {
 
 func (r *run) markTried() { r.once.Do(func() { close(r.tried) }) }
 
-// ask says that somebody wants the tools, and returns what to wait for, or nil
-// if what is there is recent enough.
+// ask records a request for the tools. It returns a channel to wait for, or nil if the
+// tools are recent enough.
 func (w *watch) ask() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,8 +168,8 @@ func (w *watch) take(r *run, l *Listing) {
 // noVersion is the version of the tools of a server that has none.
 const noVersion = "0"
 
-// entries returns the entries of a listing. What peers would refuse is left out,
-// and so is what is above the bounds; fault says of what and how much.
+// entries returns the entries of a listing without invalid ones and those above the limits;
+// fault describes the omitted ones.
 func entries(server string, l *Listing, maxOctets int) (list []*entry, fault error) {
 	version := l.Version
 	if version == "" || len(version) > MaxText {

@@ -1,6 +1,5 @@
-// Package prototest holds the messages of the profiles against another reading
-// of their schemas: that of the Go runtime of Protocol Buffers, which knows
-// nothing of the code made by tools/p1gen.
+// Package prototest compares the messages of the profiles with an independent decoder of
+// the schemas: the Go runtime of Protocol Buffers.
 package prototest
 
 import (

@@ -1,7 +1,7 @@
-// Package stranger is a peer of its own: Core, MCP and A2A, and nothing else, written
-// from docs/wire.md alone, with the standard library alone. It is as strict as a peer may
-// be: it hangs up over a message of any other profile, and takes a task that comes twice
-// for two.
+// Package stranger is an independent peer: Core, MCP and A2A only, written from
+// docs/wire.md alone, with only the standard library. It is as strict as the specification
+// allows: it disconnects on a message of any other profile, and treats a repeated task as
+// two tasks.
 package stranger
 
 import (
@@ -31,8 +31,7 @@ const (
 	a2aResult    = 4
 )
 
-// Options say what a Peer does for the other end. Both are called on goroutines of their
-// own.
+// Options are the callbacks of a Peer. Each is called on a goroutine of its own.
 type Options struct {
 	// Answer answers a request of MCP with a result.
 	Answer func(method string, params json.RawMessage) (result any)
@@ -221,7 +220,7 @@ func (p *Peer) Call(ctx context.Context, method string, params map[string]any) (
 	}
 }
 
-// Declare says that an agent is here, and what it does.
+// Declare declares an agent and its kinds.
 func (p *Peer) Declare(agent string, kinds ...string) error {
 	fields := []field{{number: 1, value: []byte(agent)}}
 	for _, kind := range kinds {

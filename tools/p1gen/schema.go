@@ -14,7 +14,7 @@ import (
 	"github.com/slimwire/swp/proto"
 )
 
-// schema is a profile's file with what its options say.
+// schema is the schema file of a profile, with its options.
 type schema struct {
 	path, profile string
 	bounds        []bound
@@ -89,7 +89,8 @@ func load() (schemas []*schema, err error) {
 	return schemas, nil
 }
 
-// options returns those of a declaration, with our extensions resolved.
+// options returns the options of a declaration, with the extensions of this project
+// resolved.
 func (l *loader) options(d protoreflect.Descriptor) (options, error) {
 	octets, err := googleproto.Marshal(d.Options())
 	if err != nil {
@@ -239,7 +240,7 @@ func (l *loader) message(m *message, d protoreflect.MessageDescriptor, s *schema
 	return nil
 }
 
-// valid refuses what there is no code for.
+// valid refuses fields that the generator does not support.
 func (f *field) valid(s *schema) error {
 	for _, name := range []string{f.octets, f.elements} {
 		if name != "" && !slices.ContainsFunc(s.bounds, func(b bound) bool { return b.name == name }) {

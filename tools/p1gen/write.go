@@ -13,7 +13,7 @@ import (
 // width is how long a line of the generated code may be.
 const width = 130
 
-// writer writes Go. What it writes is formatted at the end.
+// writer writes Go source. The result is formatted at the end.
 type writer struct {
 	bytes.Buffer
 	s     *schema
@@ -157,7 +157,7 @@ func (w *writer) fields(m *message) {
 	}
 }
 
-// note returns the comment of a field, with what its options say.
+// note returns the comment of a field, including its options.
 func (f *field) note() string {
 	var rules []string
 	switch {
@@ -317,7 +317,7 @@ func (w *writer) value(f *field) {
 	}
 }
 
-// checks writes the end of a function that decodes or checks: what has to hold.
+// checks writes the validation at the end of a function that decodes or checks.
 func (w *writer) checks(m *message, walked bool) {
 	var cases []string
 	add := func(condition, result string) { cases = append(cases, "case "+condition+":\nreturn "+result) }

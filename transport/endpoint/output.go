@@ -77,7 +77,7 @@ type output struct {
 	err     error
 	wrote   bool // anything was ever written
 
-	deadline time.Time // of writing, in force; belongs to whoever is writing
+	deadline time.Time // current write deadline; owned by the writing goroutine
 	room     room.Gate // wakes waiting senders after each write
 }
 
@@ -89,7 +89,7 @@ func (o *output) reset(l *lane) {
 	o.last, o.deadline = time.Time{}, time.Time{}
 }
 
-// tooLarge says that a frame is above the limits in force, which nobody may send.
+// tooLarge returns the error for a frame above the current limits.
 func (o *output) tooLarge(env *e1.Envelope) error {
 	opts := o.l.s.opts
 	if env.Size() > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
@@ -98,8 +98,8 @@ func (o *output) tooLarge(env *e1.Envelope) error {
 	return nil
 }
 
-// send queues one frame, unless the peer is not known to serve its profile. p says what to do
-// if there is no room.
+// send queues one frame, unless the peer is not known to serve its profile. p decides what
+// happens without room.
 func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 	if err := o.l.s.refrain(ctx, env.ProfileID, p); err != nil {
 		return err

@@ -19,20 +19,20 @@ type Recorder interface {
 	// the message: records cannot be kept.
 	Admit(req *profiles.Request) error
 
-	// Begin is called for an exchange that has gone on for as long as Endpoint.RecordLong was
-	// told. The Outcome of the Report is not known yet. What it returns stands in the Report
-	// of Record.
+	// Begin is called for an exchange that has lasted as long as RecordLong was told. The
+	// Outcome of the Report is not known yet. The Report of Record contains the result of
+	// Begin.
 	Begin(r Report) uint64
 
-	// Record is called once for each exchange: before its terminal answer is sent, or when it
-	// has ended without one. The Report is valid until it returns. An answer that the peer
-	// did not take is not known yet.
-	// What it returns stands as Begun in the Report of another call of Record, which follows
-	// where the answer could not be sent for lack of room and an error took its place.
+	// Record is called once for each exchange: before its terminal answer is sent, or when
+	// it has ended without an answer. The Report is valid until Record returns. It is not
+	// known yet whether the peer receives the answer. If the answer cannot be sent for lack
+	// of room and an error replaces it, Record is called again, with the result of the
+	// first call as Begun.
 	Record(r Report) uint64
 
-	// Commit is called before octets are sent to a peer, and returns when what was recorded
-	// until then is written.
+	// Commit is called before octets are sent to a peer. It returns when all earlier
+	// records are written.
 	Commit()
 }
 
@@ -117,7 +117,7 @@ func (l *lane) last(a *account, req *profiles.Request, fault *profiles.Error, ct
 		Session: l.s, Lane: l.id, ProfileID: req.ProfileID, MsgType: req.MsgType, Flags: req.Flags, MsgID: req.MsgID, Bytes: a.size,
 	}
 	if fault != nil {
-		a.recording().over = false // whatever was recorded was not sent
+		a.recording().over = false // the recorded answer was not sent
 		v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
 	}
 	l.s.record(a, req, &v, ctx, false)

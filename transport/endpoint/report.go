@@ -40,7 +40,7 @@ type Report struct {
 	// Begun is what Recorder.Begin returned for this exchange, 0 if it was not called.
 	Begun uint64
 
-	Context context.Context // of the handler, for what it carries
+	Context context.Context // context of the handler, for its values
 }
 
 // account collects the data for the Report of an exchange.
@@ -60,7 +60,7 @@ func (l *lane) begin() {
 	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size}
 }
 
-// count adds a message to what an exchange has sent.
+// count adds a message to the totals of an exchange.
 func (e *Endpoint) count(a *account, env *e1.Envelope) {
 	if e.exchanges != nil || e.recorder != nil {
 		a.sent += frame.HeaderSize + env.Size()

@@ -18,8 +18,8 @@ func (s *Session) Known() *profiles.Known { return &s.known }
 const askTime = 10 * time.Second
 
 // refrain returns the *Error for a message that must not be sent, because the peer is not
-// known to serve its profile. Who may wait has the peer asked first, see Options.Ask. The
-// error message of this endpoint has a switch of its own.
+// known to serve its profile. A caller that may wait asks the peer first, see Options.Ask.
+// The error path has a switch of its own.
 func (s *Session) refrain(ctx context.Context, profile uint64, p patience) error {
 	if !s.opts.Reserved || profile == ErrorProfile || s.known.Serves(profile) || profiles.IsProbe(ctx) {
 		return nil

@@ -36,7 +36,7 @@ type Session struct {
 	words   atomic.Int64 // octets of terminal answers among them
 
 	known  profiles.Known
-	asking chan struct{} // held by who has the peer say what it serves
+	asking chan struct{} // held while the peer is asked for its profiles
 	asked  bool          // of Options.Ask; guarded by asking
 
 	deferred atomic.Int64 // octets of messages whose commit is under way

@@ -1,5 +1,5 @@
-// Package datatest opens, for tests, the data that comes with the specifications. It
-// lies beside the repository and is no part of it: where it is absent a test is skipped.
+// Package datatest opens, for tests, the data that comes with the specifications. The data
+// is outside the repository; if it is missing, tests are skipped.
 package datatest
 
 import (
@@ -70,8 +70,8 @@ func Rows[T any](t testing.TB, name string, each func(row T)) {
 	}
 }
 
-// Root returns the folder of the repository: the first with a go.mod, from that of the
-// test upwards.
+// Root returns the folder of the repository: the nearest one with a go.mod, from that of
+// the test upwards.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -11,7 +11,7 @@ const artifact = 14
 // nineOctets is an artifact that no text is.
 const nineOctets = "\x00\xffnine\r\n\x80"
 
-// artOffer announces octets, whatever is sent later.
+// artOffer announces octets, which may differ from those sent later.
 func artOffer(msgID, octets string, more ...[]byte) message {
 	sum := sha256.Sum256([]byte(octets))
 	return of(artifact, 1, msgID, opaque(1, "a"), number(2, uint64(len(octets))), opaque(3, "sha256"), opaque(4, string(sum[:])), join(more...))
@@ -69,8 +69,7 @@ func sent(index, offset uint64, data string, terminal bool) []step {
 // uploaded is an artifact in one chunk.
 func uploaded(octets string) []step { return steps(one(offers(octets)), sent(0, 0, octets, true)) }
 
-// got asks for all of it and wants it. Octets of more than one chunk are not for
-// this.
+// got requests an artifact of one chunk and expects all its octets.
 func got(octets string) []step {
 	return []step{
 		in("it is asked for", artGet("get no 1").frame(), accept),
@@ -120,8 +119,8 @@ func badRange(why string, start, end uint64) sibling {
 	), got(nineOctets))...)
 }
 
-// corrupted is an artifact in three chunks, the middle one of which has a flipped
-// bit: nobody can tell before the end.
+// corrupted is an artifact in three chunks with a flipped bit in the middle one, which
+// shows only at the end.
 var corrupted = "abcdef"
 
 const most = 1<<64 - 1

@@ -18,8 +18,8 @@ const (
 	credSelf = "spiffe://endpoint.invalid/self" //nolint:gosec // a name
 	issuer   = "https://idp.invalid"
 
-	// methodWho answers with what the credentials of a call say: subject, scopes
-	// and depth, or "nobody".
+	// methodWho returns the content of the credentials of a call: subject, scopes and
+	// depth, or "nobody".
 	methodWho = "vector.who"
 
 	chain1 = "chain-0000000001"
@@ -131,7 +131,7 @@ func badCredential(why, code, kind, credential string) sibling {
 	return scene(why, steps(notTaken("a credential", code, present(kind, credential, chain1)), isNotDone())...)
 }
 
-// claims are those of a good token, with one thing changed.
+// claims returns the claims of a valid token with one change.
 func claims(old, changed string) string {
 	good := fmt.Sprintf(`{"iss":%q,"sub":%q,"aud":%q,"exp":%d,"scope":"read"}`, issuer, peerA, credSelf, nowS+60)
 	return strings.Replace(good, old, changed, 1)
@@ -161,7 +161,8 @@ func toldOnwards(messages ...message) (list []step) {
 	)
 }
 
-// passedOn is a call that goes on with what is left of the frames given.
+// passedOn is a call that the endpoint forwards: it sends the frames of ahead, and then
+// further, to the next endpoint.
 func passedOn(ahead []step, call, further message) []step {
 	return steps(
 		one(in("a call", call.frame(), accept)), ahead,
@@ -379,7 +380,7 @@ var creds = []vector{
 	},
 }
 
-// sevenOpaque are delegations of a chain whose credential is no token: octets.
+// sevenOpaque returns delegations of a chain whose credential is opaque.
 func sevenOpaque() (list []step) {
 	for depth := 2; depth <= 8; depth++ {
 		list = append(list, in(fmt.Sprint("part ", depth, " of the chain"), delegate("the same octets", now+hour).frame(), accept))

@@ -13,8 +13,8 @@ const (
 	parentID = "00f067aa0ba902b7"
 	trace    = "00-" + traceID + "-" + parentID + "-01"
 
-	// oddState is a list with entries of vendors that nobody here knows, blanks
-	// and tabs between them, an empty member, and an order of its own.
+	// oddState is a list with entries of unknown vendors, with blanks and tabs, an empty
+	// member, and an unusual order.
 	oddState = "zz=t61rcWkgMzE , congo=t61rcWkgMzE,\t rojo=00f067aa0ba902b7 ,,a@vendor=v:1;p=2"
 )
 

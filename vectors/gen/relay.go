@@ -32,7 +32,7 @@ func ttl(ms uint64) []byte { return number(4, ms) }
 
 func relayAck(msgID, id string) message { return of(relay, 2, msgID, opaque(1, id)) }
 
-// relayNack is that of a consumer for d-1, who writes retryable also where it is false.
+// relayNack is a RELAY_NACK of a consumer for d-1 that writes retryable even if false.
 func relayNack(msgID string, retryable uint64) message {
 	return of(relay, 3, msgID, opaque(1, "d-1"), number(2, retryable), opaque(3, "busy"))
 }
@@ -83,7 +83,7 @@ func asks(id, state string, attempts uint64) []step {
 	return []step{in("how does it stand", relayStatus(id).frame(), accept), stands("so", id, state, attempts)}
 }
 
-// unknown wants a delivery not to be known to who asks.
+// unknown expects that a delivery is not known to the asking peer.
 func unknown(why, id string) []step {
 	return []step{in(why, relayStatus(id).frame(), reject("NOT_FOUND", "")), relayErr("it is not known", "NOT_FOUND")}
 }
@@ -117,7 +117,7 @@ func deliveryOf(publisher, id, topic, payload string, more ...[]byte) message {
 	return relayPublish(usualID, id, topic, payload, more...).withExtension(publishedBy, publisher).withExtension(passed, "\x01")
 }
 
-// comes is a delivery of the first peer: each time under a msg_id of its own.
+// comes expects a delivery of the first peer, with a new msg_id.
 func comes(why, id string, more ...[]byte) step {
 	return out(why, deliveryOf(peerA, id, orders, "payload of "+id, more...).frame(), vectors.Expect{FreshMsgID: new(true)}).on("b")
 }
@@ -161,7 +161,7 @@ func detaches() []step {
 	}
 }
 
-// waits moves the clock to what the endpoint is waiting for.
+// waits advances the clock to ms, at which an alarm of the endpoint is due.
 func waits(why string, ms int) step {
 	return step{Step: vectors.Step{Why: why, Dir: vectors.Wait, AtMs: ms}}
 }
@@ -216,8 +216,8 @@ func deadList(why, params, page string) []step {
 	}
 }
 
-// settlesAt are two questions about d-1 at a time, so that what the clock led to before has
-// come by then.
+// settlesAt asks twice for the state of d-1 at a time, so that effects of the clock have
+// arrived before the second answer.
 func settlesAt(ms int, state string, attempts uint64) []step {
 	const id = "d-1"
 	first := asks(id, state, attempts)
@@ -580,7 +580,7 @@ func settled(ms int) []step {
 	return list
 }
 
-// tooMany hands over a delivery for which there is no room.
+// tooMany publishes a delivery for which the relay has no room.
 func tooMany(why, id string) []step {
 	return []step{
 		in(why, relayPublish("publish "+id, id, orders, "payload of "+id).frame(), reject("RATE_LIMIT_EXCEEDED", "")),

@@ -6,8 +6,8 @@ import (
 	"github.com/slimwire/swp/vectors"
 )
 
-// Methods that the endpoint serves in the rpc vectors. Both wait for the
-// application: one in a place of its own, one in the pool of its session.
+// Methods of the endpoint in the rpc vectors. Both wait for the application: held without
+// a place in the pool of the session, detached with one.
 const (
 	rpc = 12
 
@@ -15,7 +15,7 @@ const (
 	detached = "vector.detached"
 )
 
-// An rpc_id of 16 octets, as the endpoint chooses them for calls of its own.
+// An rpc_id of 16 octets, the form that the endpoint chooses for its own calls.
 const (
 	rpc1 = "rpc-000000000001"
 	rpc2 = "rpc-000000000002"

@@ -73,7 +73,7 @@ func sdlFrame(typ uint64, id, payload string) message {
 	return typical.withProfile(sdl).withType(typ).withID(id).withPayload(payload)
 }
 
-// sdlSays is what the endpoint answers. What is its own to choose is free.
+// sdlSays expects an answer of the endpoint. Fields in free may have any value.
 func sdlSays(why string, e sdlEnvelope, free ...string) step {
 	e.id, e.typ = "any", "res"
 	if e.trace == "" && e.from == sdlServer {
@@ -118,8 +118,8 @@ func changed(e sdlEnvelope, change func(*sdlEnvelope)) sdlEnvelope {
 	return e
 }
 
-// sdls are the vectors of A2A-SDL. The profile is provisional, and they are no part of
-// the official ones.
+// sdls are the vectors of A2A-SDL. The profile is provisional, so they are not among the
+// official ones.
 var sdls = []vector{
 	{
 		id: "sdl_0001_toolcall_success", about: "a request is answered under its msg_id, in its form", expect: accept,

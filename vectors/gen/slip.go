@@ -52,7 +52,7 @@ func notDelivered(code string) step {
 	return out("the sender is told why", of(slip, 4, usualID, opaque(1, code), opaque(2, "any")).frame(), vectors.Expect{SameMsgID: new(true), Free: []uint64{2}})
 }
 
-// badSlip is a message that is refused with a code of its own.
+// badSlip is a message that is refused with a given code.
 func badSlip(why string, msgType uint64, payload, code string) sibling {
 	return scene(why, in("the message", slipSays(msgType, payload).frame(), badPayload), notDelivered(code))
 }

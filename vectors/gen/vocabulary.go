@@ -78,10 +78,10 @@ func (s step) gathers(n int) step { s.Gathers = n; return s }
 
 func (s step) on(conn string) step { s.Conn = conn; return s }
 
-// sibling is a neighbouring case on an endpoint of its own.
+// sibling is a related case that is played on a new endpoint.
 type sibling struct {
 	vectors.Sibling
-	octets     []byte // nil: those of the vector
+	octets     []byte // nil: octets of the vector
 	transcript []step
 }
 

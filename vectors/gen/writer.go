@@ -24,7 +24,7 @@ const maxHex = 4 << 10
 // fixture is a file that a step or sibling names.
 type fixture struct {
 	name     string
-	expected bool // it is compared with what comes
+	expected bool // compared with the received octets
 }
 
 func (w *writer) put(name string, content []byte) {
@@ -106,10 +106,9 @@ func (w *writer) sibling(s sibling) vectors.Sibling {
 	return s.Sibling
 }
 
-// place returns where octets stand, the name of a file or the octets themselves. The
-// main file is named by one step of the transcript only, so it is reused in siblings
-// alone. What is sent and what is expected to come never share a file: one that changes
-// does not change the other.
+// place stores octets in a file, or inline. The main file is named by one step of the
+// transcript only, so that it is reused in siblings alone. Sent and expected octets never
+// share a file, so that a change of one does not affect the other.
 func (w *writer) place(octets []byte, reuseMain, expected bool) (file string, inline vectors.Hex) {
 	if reuseMain && !expected && bytes.Equal(octets, w.main) {
 		return w.id + ".bin", nil

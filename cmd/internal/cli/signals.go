@@ -60,7 +60,7 @@ type signals struct {
 	mu      sync.Mutex
 	sig     syscall.Signal // the first; 0 until then
 	second  bool
-	aborter bool // somebody has asked for abort
+	aborter bool // Abort was called
 	abort   chan struct{}
 }
 

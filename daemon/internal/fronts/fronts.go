@@ -244,7 +244,7 @@ func (f *Fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, erro
 	return f.link(caller)
 }
 
-// trace returns the trace context of a request: that of its headers, if the rules allow its
+// trace returns the trace context in the headers of a request, if the rules allow its
 // caller to set one.
 func (f *Fronts) trace(r *http.Request) profiles.Trace {
 	t := obs.FromHeader(r.Header)

@@ -137,8 +137,8 @@ func (g *Guard) MayUse(identity, agentID string) bool {
 	return false
 }
 
-// RuleOf returns the key in the configuration of what decides a question: a rule that
-// allows it or access.deny; empty if no rule allows it.
+// RuleOf returns the configuration key of the deciding entry: a rule that allows the
+// request, or access.deny; empty if no rule allows it.
 func (g *Guard) RuleOf(identity, profile, operation, name string) string {
 	policy := g.policy.Load()
 	if i := policy.Rule(identity, profile, operation, name); i >= 0 {

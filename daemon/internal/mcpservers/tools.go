@@ -19,9 +19,8 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Inside is the connection by which this process reads the tools of its own MCP servers: as
-// a peer, over a connection in memory, with a mapping that asks no rules. If possible it
-// uses processes that no peer calls.
+// Inside reads the tools of the MCP servers of this process, as a peer over a connection in
+// memory. Access rules do not apply. If possible it uses processes that no peer calls.
 type Inside struct {
 	part.Passive
 	servers         *Servers

@@ -1,18 +1,18 @@
-// Package sdlagent is what an endpoint answers to A2A-SDL: it puts the language behind
-// the profile that carries it, and this endpoint behind the language.
+// Package sdlagent serves A2A-SDL: it connects the language to the profile that carries it,
+// and to this endpoint:
 //
-//	toolcall.v1  server/tool or partner/server/tool calls a tool of an MCP server; a
-//	             name without a slash is one of the functions of serve.Options.Tools
-//	task.v1      is a task of kind sdl/task.v1 for whoever carries that out. What
-//	             becomes of it is told by evt state.v1 to the agent that asked, on the
-//	             session where it spoke last, or through the relay under sdl/<agent_id>
+//	toolcall.v1  server/tool or partner/server/tool calls a tool of an MCP server;
+//	             a name without a slash is a function of serve.Options.Tools
+//	task.v1      becomes a task of kind sdl/task.v1 for the worker of that kind.
+//	             Its progress is sent as evt state.v1 to the agent that asked: on
+//	             the last session of the agent, or through the relay under
+//	             sdl/<agent_id>
 //
-// It acts for a peer over a separate session to this endpoint under the peer's
-// identity: rules, quotas, hints and the audit trail apply as to the peer's own
-// requests.
+// It acts for a peer over a separate session to this endpoint under the identity of the
+// peer: rules, quotas, hints and the audit trail apply as to direct requests.
 //
-// Nonces, sessions, the trust registry and tasks that are not over are kept in Records
-// and survive a restart.
+// Nonces, sessions, the trust registry and unfinished tasks are stored in Records and
+// survive a restart.
 //
 // Specification: A2A-SDL §16.
 package sdlagent

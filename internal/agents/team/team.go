@@ -93,10 +93,10 @@ type Options struct {
 	Card       []byte        // an A2A card; nil: made from the cards of the members
 	MaxHops    int           // most deliveries for one message of a caller, default 10
 	BasicReply BasicReply    // default ToDefault
-	Context    int           // octets of what an agent is told of its peers, default 64 KiB
+	Context    int           // limit of the peer descriptions for an agent, in octets; default 64 KiB
 	Held       int           // octets of an answer that is held back, default 4 MiB
 	Tasks      int           // operations at once, default 64
-	Deadline   time.Duration // of operations that name none, default that of the Service
+	Deadline   time.Duration // deadline of operations without one; default that of the Service
 	Refresh    time.Duration // how long what is known of a member is good, default 1 min
 	Patience   time.Duration // for members to say what they are, default 2 s
 	Retention  time.Duration // of which member has a task, after it was last used, default 30 days
@@ -107,8 +107,7 @@ type Options struct {
 	// Records keep which member has a task. Required; every store.Store is one.
 	Records a2aowners.Records
 
-	// Observe gets each delivery to a member. It must not block. Nil means that
-	// nobody is.
+	// Observe receives each delivery to a member. It must not block. May be nil.
 	Observe func(Hop)
 
 	// Now is the wall clock, default time.Now.

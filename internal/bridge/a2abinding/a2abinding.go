@@ -82,7 +82,7 @@ func Kinds() []string {
 // Kind is the kind of a Task of this operation.
 func (o Operation) Kind() string { return kindPrefix + o.Name }
 
-// Named returns the operation of a name, which must match exactly.
+// Named returns the operation with a name, which must match exactly.
 func Named(name string) (Operation, bool) {
 	for _, o := range operations {
 		if o.Name == name {

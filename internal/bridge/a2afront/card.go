@@ -47,7 +47,7 @@ func (f *Front) original(w http.ResponseWriter, r *http.Request, link Link, at *
 	}
 }
 
-// lookUp asks for the card, or says why there is none.
+// lookUp returns the card, or answers the request with the reason why there is none.
 func (f *Front) lookUp(w http.ResponseWriter, r *http.Request, link Link, at *place) (agdisc.Card, bool) {
 	card, err := link.Card(r.Context(), at.agent)
 	if err == nil {
@@ -115,8 +115,8 @@ func (f *Front) writeCard(w http.ResponseWriter, r *http.Request, card *agdisc.C
 	}
 }
 
-// matches reports whether one of the entity tags of an If-None-Match is that of the
-// card, weakly compared.
+// matches reports whether an If-None-Match contains the entity tag of the card, by weak
+// comparison.
 func matches(lines []string, etag string) bool {
 	for _, line := range lines {
 		for tag := range strings.SplitSeq(line, ",") {

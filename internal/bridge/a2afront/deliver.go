@@ -25,9 +25,9 @@ type call struct {
 	// event takes a StreamResponse; its error ends the call.
 	event func(octets []byte) error
 
-	// idle is called when there was no event for so long that the client of a stream
-	// wants to hear that something will. It is nil for an operation with one answer:
-	// a comment would turn it into a stream.
+	// idle is called after a long time without an event, to show the client of a stream
+	// that the connection is alive. It is nil for an operation with one answer, because a
+	// comment would turn the answer into a stream.
 	idle func() error
 }
 
@@ -81,7 +81,7 @@ func (f *Front) do(ctx context.Context, link Link, c *call) (outcome, error) {
 		defer cancel()
 		ctx = bounded
 	}
-	var lost time.Time // since when there is no session that lasts
+	var lost time.Time // start of the time without a stable session
 	for attempt := 0; ; attempt++ {
 		was, began := d.last, time.Now()
 		out, again, err := d.once(ctx)
@@ -183,9 +183,9 @@ func (d *delivery) receive(ctx context.Context, sent *a2a.Delivery) (*a2a.Event,
 	}
 }
 
-// take hands an event to the client. An event that is not one StreamResponse ends
-// the call, and so does an event that is no longer held: a stream with a gap would
-// look complete (R4).
+// take passes an event to the client. It ends the call for an event that is not one
+// StreamResponse or is no longer stored, because a stream with a gap would look complete
+// (R4).
 func (d *delivery) take(event *a2a.Event) error {
 	switch {
 	case event.FirstHeld > 0 && event.FirstHeld > d.last+1, len(event.Payload) == 0:

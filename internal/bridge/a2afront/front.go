@@ -68,12 +68,12 @@ type Options struct {
 	// means that none goes on.
 	Trace func(*http.Request) profiles.Trace
 
-	// Partner reports whether a name is that of a partner, so that it takes the name
-	// behind it to name an agent. It may be nil.
+	// Partner reports whether a name is the name of a partner, so that the next segment
+	// names an agent. May be nil.
 	Partner func(name string) bool
 
-	// Default is the agent whose card is at /.well-known/agent-card.json. Empty means
-	// that there is none. Single means that no other one is served.
+	// Default is the agent whose card is at /.well-known/agent-card.json; empty means none.
+	// Single means that only this agent is served.
 	Default string
 	Single  bool
 

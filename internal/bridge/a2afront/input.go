@@ -28,7 +28,7 @@ type parameter struct {
 	member string // if it has another name
 }
 
-// parameters are those of each operation (mcp-a2a mapping §4). Other parameters are
+// parameters lists the query parameters of each operation (mcp-a2a mapping §4). Others are
 // ignored.
 var parameters = map[string][]parameter{
 	a2abinding.GetTask: {{name: "historyLength", kind: number}},
@@ -43,10 +43,9 @@ var parameters = map[string][]parameter{
 // integer is what can stand as a number in JSON as it stands in the query.
 var integer = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
-// inputOf returns the Task.input for a request: the octets of the body, an empty
-// object if there is none, with the values from path and query in front of the
-// first member (R2). A member that is there already stays if it says the same,
-// and is refused if it does not.
+// inputOf returns the Task.input for a request: the octets of the body, or an empty object,
+// with the values from path and query inserted before the first member (R2). If the body
+// has such a member with another value, the request is refused.
 func inputOf(o a2abinding.Operation, at *place, r *http.Request, body []byte) ([]byte, error) {
 	members, err := queryMembers(o, r)
 	if err != nil {

@@ -29,8 +29,7 @@ var kept = []string{
 	"transfer-encoding", "upgrade", "content-", "accept", "forwarded", "x-forwarded-", "x-real-ip", "sec-", "swp-",
 }
 
-// CheckParam says what is wrong with the name of a header as that of a service
-// parameter.
+// CheckParam checks whether a header name can be a service parameter.
 func CheckParam(name string) error {
 	lower := strings.ToLower(name)
 	if !token.MatchString(name) {

@@ -77,7 +77,7 @@ func (f *Front) find(path string) (place, bool) {
 	return at, ok
 }
 
-// below says what a path below that of an agent, or of a tenant, means.
+// below parses the path after that of an agent or a tenant.
 func below(s []string) (at place, ok bool) {
 	switch {
 	case len(s) == 0:

@@ -23,7 +23,7 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 		f.writeRPC(w, status, nil, refused.Append(nil))
 		return
 	}
-	var m mcpmap.Message // which is JSON-RPC, whatever it is about
+	var m mcpmap.Message // used as a parser of JSON-RPC
 	if refused := scan(&m, body); refused != nil {
 		f.counts.refused.Add(1)
 		// Who cannot be told by an id is told by the status too.

@@ -1,10 +1,9 @@
-// Package a2ahttp reaches agents of A2A 1.0 that live at a URL, by JSON-RPC or REST.
-// A Back presents such an agent as Workers of profile 2: each operation is one task,
-// with the octets of the request as input, the events of the stream as Events, the
-// answer as output.
+// Package a2ahttp connects to A2A 1.0 agents at URLs, by JSON-RPC or REST. A Back presents
+// such an agent as Workers of profile 2: each operation is a task with the octets of the
+// request as input, the events of the stream as Events, and the answer as output.
 //
-// Configuration alone says where requests go; a card may choose among paths of that
-// host. Callers choose neither host nor credentials, and a URL in what they say is
+// Only the configuration decides the destination of requests; a card may choose among paths
+// of that host. Callers choose neither host nor credentials, and URLs in their messages are
 // never dialled.
 //
 // Specification: mcp-a2a mapping §4 and §5, ABUSE GW-08, GW-09, PR-04.
@@ -46,8 +45,8 @@ type BackOptions struct {
 	// paths of REST. Required. Nothing else is ever dialled but the card.
 	URL string
 
-	// Binding, if empty, is that of the first supported interface of the card,
-	// which has its own address on the host of URL.
+	// Binding, if empty, is the binding of the first supported interface in the card, which
+	// then also has the path on the host of URL.
 	Binding Binding
 
 	// CardURL is where the card is, default /.well-known/agent-card.json on the host
@@ -69,7 +68,7 @@ type BackOptions struct {
 	Calls     int           // operations at once that are answered at once, default 64
 	Streams   int           // and of those that are streams, default 256
 	Silence   time.Duration // without an answer or an event, default 5 min
-	Deadline  time.Duration // of operations without a deadline, default that of the Service
+	Deadline  time.Duration // deadline of operations without one; default that of the Service
 	Retention time.Duration // of the ownership of a task after its last use, default 30 days
 
 	// Trouble gets errors of the agent. It must not block. It may be nil.
@@ -139,7 +138,7 @@ func NewBack(opts BackOptions) (*Back, error) {
 	return b, nil
 }
 
-// maxTotal bounds a stream by what a Task may ask for at most.
+// maxTotal limits a stream by the maximum deadline of a Task.
 const maxTotal = 7 * 24 * time.Hour
 
 // maxBody bounds an answer and an event, in octets after decompression: what fits

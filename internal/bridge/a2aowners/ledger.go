@@ -1,9 +1,9 @@
-// Package a2aowners keeps whose the tasks of A2A agents are, for agents to which all
-// callers are this endpoint: those at a URL, those that are reached over a session of
-// this endpoint's own, and the members of a team.
+// Package a2aowners stores which caller owns which task of an A2A agent, for agents that
+// see this endpoint as their only caller: agents at URLs, agents reached over a session of
+// this endpoint, and members of a team.
 //
-// A task belongs to the caller who was told of it first. For everybody else it does
-// not exist: they get the same answers as for a task that never existed.
+// A task belongs to the caller that received its id first. Other callers get the same
+// answers as for a task that never existed.
 //
 // Specification: mcp-a2a mapping R9, ABUSE PR-04.
 package a2aowners

@@ -12,8 +12,7 @@ import (
 // maxReferences bounds the tasks that one message may refer to.
 const maxReferences = 64
 
-// named returns the ids of the tasks that the input of an operation is about, all of
-// them in its tenant.
+// named returns the ids of the tasks in the input of an operation, within its tenant.
 func named(o a2abinding.Operation, tenant string, input a2ajson.Object) (ids []string, err error) {
 	text := func(o a2ajson.Object, name string) string {
 		value, fault := o.Text(name)

@@ -70,9 +70,8 @@ func (p *Operation) key(id string) string { return Key(p.agent, p.tenant, id) }
 // one or not.
 var errNotFound = a2abinding.Fail(a2abinding.CodeTaskNotFound, "task not found")
 
-// Admit refuses an operation on tasks that are not the caller's. The agent must not
-// get a refused operation. The error is an *a2abinding.Failure, or that of the
-// records.
+// Admit refuses an operation on tasks of other callers. A refused operation must not be
+// sent to the agent. The error is an *a2abinding.Failure, or that of the records.
 func (p *Operation) Admit(ctx context.Context) error {
 	for _, id := range p.ids {
 		if err := p.check(ctx, id); err != nil {
@@ -116,9 +115,8 @@ func (p *Operation) Claim(ctx context.Context, response a2ajson.Object) error {
 	return nil
 }
 
-// Output returns the output of the agent as the caller may have it: a list without
-// the tasks of others, everything else as it is. If it tells of a task, the caller is
-// stored as its owner.
+// Output filters the output of the agent for the caller: tasks of others are removed from
+// lists. If the output has a new task, the caller is stored as its owner.
 func (p *Operation) Output(ctx context.Context, output []byte) ([]byte, error) {
 	switch p.name {
 	case a2abinding.SendMessage:

@@ -42,8 +42,8 @@ type Options struct {
 	// loopback addresses and localhost.
 	Hosts []string
 
-	// Origins are those of web pages that may call, as https://app.example.org. One
-	// that is the front itself always may.
+	// Origins are the allowed origins of web pages, such as https://app.example.org. The
+	// origin of the front itself is always allowed.
 	Origins []string
 
 	// Certificates are by name the identities of the client certificates by which
@@ -162,8 +162,8 @@ func newRules(o Options) (*rules, error) {
 	return r, nil
 }
 
-// ParseHash reads a SHA-256 in hexadecimal. The error does not repeat the input, which
-// may be the token itself.
+// ParseHash parses a SHA-256 in hexadecimal. The error does not contain the input, which
+// may be the token itself by mistake.
 func ParseHash(text string) (sum [sha256.Size]byte, err error) {
 	octets, err := hex.DecodeString(text)
 	if err != nil || len(octets) != len(sum) {

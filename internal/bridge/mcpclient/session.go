@@ -145,7 +145,7 @@ func (s *session) listen(ctx context.Context, link Link, id string) (l listening
 	}, nil
 }
 
-// again opens a session anew, in the words of the client.
+// again opens a new session with the initialize message of the client.
 func (s *session) again(ctx context.Context, link Link) (string, error) {
 	s.mu.Lock()
 	opening, before, told := s.opening, s.agreed, slices.Clone(s.told)

@@ -12,10 +12,10 @@ import (
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
 )
 
-// feed is what a client of a session is sent in one order: the messages of one POST,
-// or, with number 0, those of the GET stream. A message of it has the event id
-// "<number>-<place>"; places count from 1. A client that reconnects with the last id
-// that it has seen gets the later messages.
+// feed is one ordered stream of messages to the client of a session: those of one POST, or,
+// with number 0, those of the GET stream. A message has the event id "<number>-<place>";
+// places count from 1. A client that reconnects with the last id that it received gets the
+// later messages.
 type feed struct {
 	n      uint64
 	last   uint64  // place of the newest message

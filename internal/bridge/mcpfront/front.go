@@ -1,14 +1,14 @@
-// Package mcpfront is Streamable HTTP for MCP clients without SlimWire: /mcp is
-// the default server of the other end of a link, /mcp/<target> the named one,
-// which may be partner/server. Bodies go on and come back octet for octet.
+// Package mcpfront serves Streamable HTTP for MCP clients without SlimWire: /mcp is the
+// default server at the other end of a link, /mcp/<target> a named one, which may be
+// partner/server. Bodies are forwarded octet for octet.
 //
-// Both eras are served, and never translated into each other. A modern request
-// (from 2026-07-28) is one POST, whose headers must agree with its body; closing
-// its response cancels it. A legacy client (up to 2025-11-25) has a session of this
-// front's own, which belongs to its caller and stands for one at the other end; its
-// calls go on when a response is lost, and are taken up again by Last-Event-ID.
+// Both eras are served, without translation between them. A modern request (from
+// 2026-07-28) is one POST, whose headers must agree with its body; closing its response
+// cancels it. A legacy client (up to 2025-11-25) has a session of this front, bound to the
+// caller and to one session at the other end. Its calls continue when a response is lost,
+// and the client resumes them by Last-Event-ID.
 //
-// Package gate has authenticated the caller before.
+// Package gate authenticates the caller first.
 //
 // Specification: MCP mapping §1, §3, §5.
 package mcpfront
@@ -55,8 +55,8 @@ type Options struct {
 	// Carrier sends the trace context ahead of the request. Required with Trace.
 	Carrier profiles.Carrier
 
-	// Identity is that of the endpoint of the front, which goes into the errors that the
-	// front writes itself (data.endpoint). Empty means that none does.
+	// Identity is the identity of the endpoint, for data.endpoint in errors of the front.
+	// Empty omits it.
 	Identity string
 
 	// Single means that only /mcp is served, which stands for Target: a server, or

@@ -88,8 +88,8 @@ func mismatch(r *http.Request, m *mcpmap.Message) (refusal, bool) {
 	return refusal{}, false
 }
 
-// maxParams bounds the parameters that go beside a request as extensions: it
-// leaves room for those of the link.
+// maxParams limits the parameters that are sent as extensions of a request: it leaves room
+// for the extensions of the link.
 const maxParams = 3 << 10
 
 // params returns the Mcp-Param-* headers of a request, sorted, as "name:value". ok is

@@ -38,10 +38,10 @@ type binding struct {
 	header string   // in the form in which net/http keeps it
 }
 
-// maxLearned bounds what is remembered for a caller, in octets of names and perEntry for
-// each of them; above it all of it is forgotten, and learned again with the next list. A
-// list that exceeds it alone is not remembered. maxBindings bounds those of a tool, and
-// maxNested how deep its arguments are looked into.
+// maxLearned limits the memory for one caller: octets of names, and perEntry for each name.
+// Above it everything is forgotten, and learned again from the next list. A list that
+// exceeds it alone is not stored. maxBindings limits the bindings of a tool, and maxNested
+// the depth of its arguments.
 const (
 	maxLearned  = 256 << 10
 	perEntry    = 64
@@ -121,7 +121,7 @@ func (t *tools) learn(caller, target string, response []byte) {
 	}
 }
 
-// bindings appends those of a schema, whose arguments are at path.
+// bindings appends the bindings of a schema for the arguments at path.
 func (p *property) bindings(list []binding, path []string) []binding {
 	for name, child := range p.Properties {
 		at := append(slices.Clip(path), name)

@@ -25,10 +25,9 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// BackendOptions describe one server that lives at a URL. They come from the
-// operator; what a peer sends reaches the body of a request, the values of the
-// headers that MCP takes from it, and nothing else. Name and URL are required, zero
-// elsewhere means the default that is named.
+// BackendOptions describe a server at a URL. They come from the operator. Data of a peer
+// goes only into the body of a request and into the headers that MCP defines for it. Name
+// and URL are required; zero values mean the defaults.
 type BackendOptions struct {
 	// Name is the target by which peers ask for the server. It has no '/'.
 	Name string
@@ -37,10 +36,9 @@ type BackendOptions struct {
 	// without credentials. Redirects are not followed.
 	URL string
 
-	// Headers returns headers to send in addition to those of MCP: credentials, for
-	// the most part. It is called for each request, by many goroutines at once, and
-	// must not wait. Its errors are logged, but peers do not see them. Nil means
-	// nothing.
+	// Headers returns additional headers, usually credentials. It is called for each
+	// request, concurrently, and must not wait. Its errors are logged and not shown to
+	// peers. May be nil.
 	Headers func() (http.Header, error)
 
 	// Timeout is how long the server may take for the next message of a call, the

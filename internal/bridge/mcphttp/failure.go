@@ -26,9 +26,8 @@ var (
 	errSessionOver = errors.New("mcphttp: the session has ended")
 )
 
-// explain says an error in words for the peer. Nothing of the server, such as its
-// address, is in them. A request that may have been executed is not marked
-// retryable.
+// explain converts an error for the peer. It contains no information about the server, such
+// as its address. A request that may have been executed is not marked as retryable.
 func (b *Backend) explain(err error) *profiles.Error {
 	var e *profiles.Error
 	if errors.As(err, &e) {

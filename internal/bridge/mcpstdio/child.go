@@ -62,7 +62,7 @@ type owner interface {
 	// It is called without locks.
 	message(c *child, m *mcpmap.Message)
 
-	// malformed gets the outline of JSON that is no message.
+	// malformed gets the outline of JSON that is not a message.
 	malformed(c *child, m *mcpmap.Message)
 
 	// ended is called once, after the last message, without locks.
@@ -228,8 +228,8 @@ func (c *child) readErrors(r io.Reader) {
 	})
 }
 
-// readLines hands over messages until there are no more. Other lines are
-// counted and skipped.
+// readLines passes on messages until the end of the stream. Other lines are counted and
+// skipped.
 func (c *child) readLines(r io.Reader) error {
 	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine}
 	var m mcpmap.Message
@@ -293,8 +293,8 @@ func (c *child) writeLines(w *os.File) {
 	}
 }
 
-// upstream is the error of a call whose server is the one to blame. A request
-// that may have been executed is not marked retryable.
+// upstream returns the error of a call that failed because of the server. A request that
+// may have been executed is not marked as retryable.
 func (s *Server) upstream(what string, cause error) *profiles.Error {
 	return &profiles.Error{
 		Code: profiles.Internal, Detail: "mcp_child", Cause: cause,

@@ -1,17 +1,16 @@
-// Package mcpstdio runs MCP servers as child processes and speaks to them over
-// their standard streams, one JSON-RPC message a line.
+// Package mcpstdio runs MCP servers as child processes and exchanges messages over their
+// standard streams, one JSON-RPC message a line.
 //
-// Messages pass octet for octet in both directions. The one change that is ever
-// made is a raw carriage return or line feed between tokens, which would end
-// the line, to a space.
+// Messages pass octet for octet in both directions, with one exception: a raw carriage
+// return or line feed between tokens, which would end the line, becomes a space.
 //
-// Which program runs, with which arguments and environment, is said by
-// configuration alone. Children get a process group of their own, a cleared
-// environment, and no shell; none outlives Close of the Server.
+// Only the configuration decides program, arguments and environment. Children get a process
+// group of their own, a cleared environment, and no shell; none survives Close of the
+// Server.
 //
-// A server of the legacy era gets one child for each session. Children of the
-// stateless era are shared: a request goes to one where no request with an id
-// or progress token that the server might confuse with its own is in flight.
+// A server of the legacy era gets one child for each session. Children of the stateless era
+// are shared: a request goes to a child without a request in flight whose id or progress
+// token the server could confuse with the new one.
 //
 // Specification: MCP mapping §3 (stdio), ABUSE GW-01 to GW-04.
 package mcpstdio

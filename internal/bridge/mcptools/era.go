@@ -31,7 +31,7 @@ func (c *conversation) open(ctx context.Context) error {
 		var versions []string
 		if json.Unmarshal(result["supportedVersions"], &versions) == nil && slices.Contains(versions, mcpmap.ModernVersion) {
 			var meta map[string]json.RawMessage
-			_ = json.Unmarshal(result["_meta"], &meta) // without it there is no version
+			_ = json.Unmarshal(result["_meta"], &meta) // if missing, the version is empty
 			return c.meet(result, meta[metaServerInfo])
 		}
 	}
@@ -56,8 +56,7 @@ func (c *conversation) initialize(ctx context.Context) error {
 	return c.client.Notify(ctx, c.opts.Target, c.session, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 }
 
-// meet notes the server's description of itself: its capabilities, and its
-// version in its serverInfo, which may be nil.
+// meet records capabilities, and the version in serverInfo, which may be nil.
 func (c *conversation) meet(result map[string]json.RawMessage, serverInfo []byte) error {
 	var capabilities struct {
 		Tools *struct {

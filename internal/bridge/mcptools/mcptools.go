@@ -34,8 +34,8 @@ type Options struct {
 	// Target is the name of the server there.
 	Target string
 
-	// Brief has nothing kept open once the tools are read, because the server can
-	// not have many who use it. Changes are then not learned of.
+	// Brief closes all connections after the tools are read, for a server with few places.
+	// Changes are then not noticed.
 	Brief bool
 
 	Refresh time.Duration // after which tools are read again though no change was told, default 5 min

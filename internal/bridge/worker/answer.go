@@ -19,8 +19,8 @@ type answer struct {
 	finished bool // the line with the output has come
 }
 
-// take takes the next line, without its end. Its error is that of a refused
-// Event, or a *Failure.
+// take handles the next line, without its end. The error is that of a refused Event, or a
+// *Failure.
 func (a *answer) take(line []byte) error {
 	object, output, times := outputOf(line)
 	switch {

@@ -30,7 +30,7 @@ const (
 	PBReused = "protobuf decode, reused message"
 )
 
-// message is what all of them read: an envelope as the RPC profile sends it.
+// message returns the message that all codecs read: an envelope of the RPC profile.
 func message(payload int) e1.Envelope {
 	return e1.Envelope{
 		Version:   e1.Version,
@@ -122,9 +122,8 @@ func (s *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Measure times each case so often, in turns, so that a drift of the machine
-// meets all of them alike. The result is nanoseconds a message, by case and
-// round.
+// Measure times each case rounds times, alternating, so that a drift of the machine affects
+// all cases alike. The result is nanoseconds a message, by case and round.
 func Measure(cases []Case, rounds int, window time.Duration) ([][]float64, error) {
 	times := make([][]float64, len(cases))
 	for i := range rounds {

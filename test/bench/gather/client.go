@@ -115,9 +115,9 @@ func (c *Client) sendLarge(payload []byte, w *caller) error {
 	return err
 }
 
-// flushLoop writes what has been gathered. It yields once before it looks, so
-// that all callers that were woken by the same read can add theirs: without
-// that each message is a record and a system call of its own.
+// flushLoop writes the collected messages. It yields once before, so that all callers woken
+// by the same read can add theirs: without the yield each message is a record and a system
+// call of its own.
 func (c *Client) flushLoop() {
 	for {
 		select {

@@ -56,8 +56,8 @@ type server struct {
 	big        []byte // a frame that does not fit in the window, kept for the next
 }
 
-// answerWhole gathers the answers to all frames that are whole. It returns the
-// size of the incomplete frame that follows, as far as it is known.
+// answerWhole collects the answers to all complete frames. It returns the size of the
+// incomplete frame after them, if known.
 func (s *server) answerWhole() (whole int, err error) {
 	for s.end-s.start >= echo.HeaderSize {
 		n, err := echo.Length(s.in[s.start:])

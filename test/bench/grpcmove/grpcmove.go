@@ -18,7 +18,7 @@ import (
 	"github.com/slimwire/swp/test/bench/move"
 )
 
-// most is the size of a message: a piece and what goes around it.
+// most is the maximum size of a message: a piece and its overhead.
 const most = move.Piece + 1<<10
 
 // Listen starts a server that keeps one file beside the certificates.

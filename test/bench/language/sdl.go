@@ -30,8 +30,8 @@ const (
 	kid    = caller + "#1"
 )
 
-// sdlCases reads a task: as it is, and signed and encrypted with a nonce that
-// counts once. What encoding/json reads is not validated.
+// sdlCases reads a task: plain, and signed and encrypted with a nonce. encoding/json does
+// no validation.
 func sdlCases() ([]Case, error) {
 	payload, err := canonical.ParseJSON([]byte(
 		`{"kind":"task.v1","goal":"review the change","inputs":{"change":4711},"constraints":{"time_budget_s":60,"compute_budget":"low","safety":{}},` +
@@ -87,7 +87,7 @@ func receive(name string, s *serve.Server, form sdl.Form, envelope canonical.Val
 	})
 }
 
-// keys are what a caller signs with, and what is encrypted to.
+// keys are the signing key of a caller and the decryption key of the receiver.
 type keys struct {
 	sign ed25519.PrivateKey
 	box  *ecdh.PrivateKey

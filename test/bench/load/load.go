@@ -1,6 +1,6 @@
-// Package load drives an echo in a closed loop and measures it: so many
-// connections, so many exchanges in flight on each, a warm-up, then a window of
-// time. Each answer is compared with what was sent.
+// Package load measures an echo in a closed loop: a number of connections with a number of
+// exchanges in flight each, a warm-up, and a window of time. Each answer is compared with
+// its request.
 package load
 
 import (
@@ -31,9 +31,9 @@ type Result struct {
 	Exchanges int64         `json:"exchanges"`
 	Elapsed   time.Duration `json:"elapsed"`
 
-	// P50 and P99 are how long exchanges took. They are measured where one is
-	// in flight per connection, and zero otherwise: two readings of the clock
-	// would be a good part of what a gathered exchange costs.
+	// P50 and P99 are percentiles of the duration of exchanges. They are measured only with
+	// one exchange in flight per connection, otherwise zero: two readings of the clock
+	// would add noticeably to the cost of an exchange.
 	P50 time.Duration `json:"p50,omitempty"`
 	P99 time.Duration `json:"p99,omitempty"`
 
@@ -212,9 +212,8 @@ func (w *worker) exchange() error {
 	return err
 }
 
-// check compares an answer with its request: all of it up to 4 KiB and for the
-// first exchange, the ends of larger ones, so that comparing costs all systems
-// little.
+// check compares an answer with its request: completely up to 4 KiB and for the first
+// exchange, otherwise both ends only, so that the comparison costs little in all systems.
 func (w *worker) check(answer []byte) error {
 	const end = 2 << 10
 	p := w.payload
@@ -230,7 +229,7 @@ func (w *worker) check(answer []byte) error {
 	return nil
 }
 
-// pattern returns a payload that differs from those of the other workers.
+// pattern returns a payload that is unique to a worker.
 func pattern(n, conn, worker int) []byte {
 	p := make([]byte, n)
 	for i := range p {

@@ -41,7 +41,8 @@ type httpCaller struct {
 
 func (c *httpCaller) Echo(payload []byte, use func([]byte) error) error {
 	c.id++
-	// A transport may still read the body when it has an answer: it gets one of its own.
+	// A transport may still read the body after the answer, so each request gets its own
+	// copy.
 	r, err := http.NewRequestWithContext(c.conn.ctx, http.MethodPost, c.conn.url,
 		bytes.NewReader(appendRequest(make([]byte, 0, 512+2*len(payload)), c.id, payload)))
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package mcpecho is the echo as an MCP call: tools/call of one tool that returns its
-// text, in the era without sessions, over Streamable HTTP and on stdio.
+// Package mcpecho is the echo as an MCP call: tools/call of one tool that returns its text,
+// in the era without sessions, over Streamable HTTP and on stdio.
 //
-// Client and server are bare: they write JSON by hand and know this call, so that what
-// lies between them is what is measured, and not an SDK.
+// Client and server write JSON by hand for this one call, so that the benchmark measures
+// the transport between them and not an SDK.
 package mcpecho
 
 import (

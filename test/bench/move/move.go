@@ -41,7 +41,7 @@ func Keep(path string, from io.Reader) (err error) {
 	if err != nil {
 		return err
 	}
-	// Neither of them takes over the copying, with buffers of its own choice.
+	// The wrappers hide ReadFrom and WriteTo, which would copy with other buffers.
 	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{from}, make([]byte, Piece))
 	if err == nil {
 		err = f.Sync()

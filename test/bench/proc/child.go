@@ -1,7 +1,6 @@
-// Package proc runs parts of the benchmark in processes of their own: a parent
-// that sends commands, a child that answers them, one JSON value a line over
-// the child's standard input and output. A child ends when its input does, so
-// none outlives its parent.
+// Package proc runs parts of the benchmark in child processes: the parent sends commands
+// and the child answers, one JSON value a line over standard input and output. A child ends
+// with its input, so that none survives its parent.
 package proc
 
 import (
@@ -42,9 +41,8 @@ type Child struct {
 	out *bufio.Reader
 }
 
-// Start runs this program again with the arguments given, whose process must
-// call Answer. What it writes to standard error goes to ours. It is killed when
-// ctx ends.
+// Start runs this program again with the given arguments, for which it must call Answer.
+// Standard error is inherited. The child is killed when ctx ends.
 func Start(ctx context.Context, args ...string) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {

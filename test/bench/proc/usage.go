@@ -19,7 +19,7 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// ResetPeak has Peak begin anew, with what a process has now.
+// ResetPeak restarts the measurement of Peak at the current size of a process.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }

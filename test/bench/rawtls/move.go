@@ -114,7 +114,7 @@ func send(conn io.Writer, open []byte, h head, path string) error {
 	return move.Pass(conn, path)
 }
 
-// NewMover moves files to a server of ListenMove as they are.
+// NewMover moves files to a server of ListenMove without any protocol.
 func NewMover(addr string, files cert.Files) move.Mover { return mover{addr, files, false} }
 
 // NewDigestMover is NewMover with a SHA-256 of all octets, as swpd has it: computed
@@ -140,7 +140,7 @@ func (m mover) with(ctx context.Context, do func(net.Conn) error) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	err = do(conn)
-	_ = conn.Close() // all of it was confirmed, or is here
+	_ = conn.Close() // all octets were confirmed or received
 	return err
 }
 

@@ -29,7 +29,7 @@ type MoveSystem struct {
 	New    move.New
 }
 
-// MoveSystems returns all of them in the order of the table.
+// MoveSystems returns all systems in the order of the table.
 func MoveSystems() []MoveSystem {
 	return []MoveSystem{
 		{"swpd-artifact", "swpd: artifact put, get", swpdKey, swpmove.NewMover},
@@ -86,8 +86,7 @@ type moved struct {
 	clientPeak, serverPeak int64 // octets resident
 }
 
-// artifact moves a file to each server and back. What is divided was measured in
-// the same round.
+// artifact moves a file to each server and back. Ratios use measurements of the same round.
 func (r *run) artifact() error {
 	dir, err := os.MkdirTemp(r.fleet.dir, "artifact-")
 	if err != nil {

@@ -49,8 +49,7 @@ func workSystems() []System {
 	return list
 }
 
-// durable measures all durable work. What is divided was measured in the same
-// round.
+// durable measures all durable operations. Ratios use measurements of the same round.
 func (r *run) durable() error {
 	for _, w := range Works() {
 		for _, cell := range w.Cells {

@@ -16,21 +16,21 @@ import (
 	"github.com/slimwire/swp/test/bench/swpd"
 )
 
-// CallPath is one way for an MCP call: directly to the server; through a gateway,
-// which is the HTTP front of one swpd, a link to another, and the server there; or
-// through two reverse proxies, which are what a gateway is held against.
+// CallPath is a path of an MCP call: directly to the server; through a gateway, which is
+// the HTTP front of a swpd, a link to another swpd, and the server there; or through two
+// reverse proxies, for comparison with the gateway.
 type CallPath struct {
 	ID   string
 	Name string
 	Dial echo.Dial
 
-	// Direct is the ID of the same call made directly, Transport that of the link
-	// and Behind the name of the server there. All are empty for a direct call,
-	// Transport and Behind for the reverse proxies.
+	// Direct is the ID of the same call made directly, Transport the transport of the link,
+	// and Behind the name of the server at the other end. All are empty for a direct call;
+	// Transport and Behind are empty for the reverse proxies.
 	Direct, Transport, Behind string
 }
 
-// CallPaths returns all of them in the order of the table.
+// CallPaths returns all paths in the order of the table.
 func CallPaths() []CallPath {
 	return []CallPath{
 		{"mcp-url", "server at a URL", mcpecho.DialHTTP, "", "", ""},
@@ -42,7 +42,7 @@ func CallPaths() []CallPath {
 	}
 }
 
-// callCell is the load of all of them.
+// callCell is the load for all paths.
 var callCell = Cell{64, 1, 1}
 
 // mcpKey is the key of the MCP server at a URL.
@@ -72,8 +72,7 @@ func dialStdio(ctx context.Context, _ string, _ cert.Files) (echo.Conn, error) {
 	return mcpecho.Command(ctx, command[0], command[1:]...)
 }
 
-// gateway measures the call on every path. What is subtracted was measured in the
-// same round.
+// gateway measures the call on every path. Differences use measurements of the same round.
 func (r *run) gateway() error {
 	if r.opts.SWPD == "" {
 		return errors.New("needs the program itself")

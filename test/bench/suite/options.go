@@ -29,8 +29,8 @@ type Options struct {
 	// Parts is which parts to run, default all.
 	Parts []string
 
-	// Systems and Cells restrict the echoes to those ids; default all. A
-	// system brings the one that it is compared with.
+	// Systems and Cells restrict the echoes to these ids; default all. A system includes
+	// the one that it is compared with.
 	Systems, Cells []string
 
 	// Quick runs only the cells with a promise, with fewer rounds and fewer

@@ -35,7 +35,7 @@ type Machine struct {
 	Cores   int               `json:"cores"`
 	Go      string            `json:"go"`
 	System  string            `json:"system"`
-	Modules map[string]string `json:"modules"` // versions of what is compared
+	Modules map[string]string `json:"modules"` // versions of the compared modules
 }
 
 // Method is how it was measured.
@@ -82,7 +82,7 @@ type MoveRow struct {
 	System     string  `json:"system"`
 	Name       string  `json:"name"`
 	Rate       *Spread `json:"mb_per_second,omitempty"` // nil if it was not measured
-	ClientCPU  *Spread `json:"client_cpu_s,omitempty"`  // processor time for all of it
+	ClientCPU  *Spread `json:"client_cpu_s,omitempty"`  // total processor time
 	ServerCPU  *Spread `json:"server_cpu_s,omitempty"`
 	ClientPeak *Spread `json:"client_peak_mib,omitempty"` // resident memory
 	ServerPeak *Spread `json:"server_peak_mib,omitempty"`
@@ -113,7 +113,7 @@ type CallRow struct {
 
 // Ratio is ours divided by another.
 type Ratio struct {
-	Of string `json:"of"` // "rate", "p50" or what else was divided
+	Of string `json:"of"` // the compared figure, such as "rate" or "p50"
 	Spread
 	Promise *Verdict `json:"promise,omitempty"`
 }

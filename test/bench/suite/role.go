@@ -64,7 +64,7 @@ func Role(args []string) error {
 }
 
 func profile(path string) (stop func(), err error) {
-	f, err := os.Create(path) //nolint:gosec // the one who runs it names it
+	f, err := os.Create(path) //nolint:gosec // the path comes from the command line
 	if err != nil {
 		return nil, err
 	}

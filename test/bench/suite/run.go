@@ -13,8 +13,8 @@ import (
 // a role: its main passes the arguments that follow to Role.
 const RoleCommand = "role"
 
-// Run does what the options say. What cannot be measured is a failure in the
-// report; the error is for what prevents a report.
+// Run executes the selected measurements. A failed measurement is recorded in the report;
+// the error means that there is no report.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -82,9 +82,9 @@ func (r *run) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.opts.Progress, format+"\n", args...)
 }
 
-// echo measures all systems under all loads. The rounds are outermost, so that
-// those of one load are spread over the whole run; the systems are innermost,
-// so that what is divided was measured within seconds.
+// echo measures all systems under all loads. The outermost loop is over rounds, so that the
+// rounds of one load are spread over the whole run. The innermost loop is over systems, so
+// that compared figures are measured within seconds of each other.
 func (r *run) echo() error {
 	systems := r.opts.systems()
 	cells, rounds := r.opts.cells()

@@ -1,12 +1,11 @@
-// Package suite is the comparison: which systems, under which loads, in how many
-// rounds, held against which promises.
+// Package suite is the comparison: the systems, the loads, the number of rounds, and the
+// promises that are checked.
 //
-// Each server and each client is a process of its own. All of them live for the
-// whole run and are silent but for the one pair that is being measured. Within
-// a round every system has its turn, in an order that rotates from round to
-// round, and only what was measured in the same round is ever divided: between
-// minutes the figures of a shared machine drift by more than the differences
-// that matter.
+// Each server and each client is a process of its own. All run during the whole comparison
+// and are idle except for the pair being measured. In a round every system has its turn, in
+// an order that rotates from round to round. Only figures of the same round are compared:
+// over minutes, the figures of a shared machine drift by more than the differences of
+// interest.
 package suite
 
 import (

@@ -22,8 +22,8 @@ import (
 // the head of the table.
 const Settings = "frame_rate 0, connections 20000, connections_per_identity 20000, audit.exchanges off"
 
-// configuration is what swpd is started with: address, certificate, key,
-// authority, data; what else is configured comes behind it.
+// configuration is the configuration of swpd: address, certificate, key, authority, data;
+// further sections are appended.
 const configuration = `listeners:
   - address: swp+tls://%[1]s
   - address: swp+quic://%[1]s
@@ -177,7 +177,7 @@ func freePort(ctx context.Context) (string, error) {
 	return "", errors.New("swpd: no port is free")
 }
 
-// tail keeps the end of what a process says.
+// tail keeps the end of the output of a process.
 type tail struct {
 	mu  sync.Mutex
 	end []byte

@@ -116,12 +116,12 @@ func (f failing) Echo([]byte, func([]byte) error) error { return f.err }
 // Steps is how many Events a task of DialTasks has.
 const Steps = 10
 
-// DialTasks connects over TLS, as an agent and as who sends it tasks. An
-// exchange is one task: to the server and from there to the agent, ten Events
-// with the input of the task as payload and a Result with it as output, from
-// there to the server and back. The server stores each step before it goes on.
+// DialTasks connects over TLS both as an agent and as an initiator of tasks. An exchange is
+// one task: it goes to the server and to the agent; the agent returns ten Events with the
+// input as payload and a Result with the input as output. The server stores each step
+// before it continues.
 func DialTasks(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
-	// The agent's own store has nothing that has to outlive it.
+	// The store of the agent need not survive the process.
 	own, err := sqlstore.Open(ctx, sqlstore.Options{})
 	if err != nil {
 		return nil, err

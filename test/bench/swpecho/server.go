@@ -17,10 +17,9 @@ import (
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
-// Listen serves all profiles over TLS and over QUIC on the same port, with the
-// packages that swpd is made of and the limits it is measured with, and keeps
-// its state beside the certificates. It is for what cannot be seen from outside
-// of swpd: profiles and forced collections.
+// Listen serves all profiles over TLS and QUIC on the same port, with the packages and
+// limits of swpd, and stores its state beside the certificates. It is for measurements
+// inside the process, such as profiling and forced garbage collection.
 func Listen(ctx context.Context, files cert.Files) (string, error) {
 	policy, err := policy(files)
 	if err != nil {

@@ -93,7 +93,7 @@ func variables(t *testing.T, dir string) []string {
 type runner struct {
 	programs  Programs
 	variables []string
-	process   sync.Mutex // held by who has its working directory and environment
+	process   sync.Mutex // held while a program uses the working directory and the environment
 }
 
 // run runs a program and returns its exit code.

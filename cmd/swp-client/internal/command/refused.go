@@ -18,14 +18,14 @@ type request struct {
 	what               string // in front of the name, for people
 	profile, operation string
 
-	// name returns the name that rules have for it, without the partners of the address.
-	// Nil: there is none.
+	// name returns the name in access rules, without the partners of the address. Nil: the
+	// request has no name.
 	name func(cmd *cobra.Command, args []string) string
 
-	list string // the command that lists what this identity may use; empty: there is none
+	list string // the command that lists the rights of this identity; empty: there is none
 }
 
-// requests are those of the commands, by their path below the program.
+// requests describe the requests of the commands, by command path.
 func requests() map[string]request {
 	arg := func(i int) func(*cobra.Command, []string) string {
 		return func(_ *cobra.Command, args []string) string { return args[i] }
@@ -79,14 +79,14 @@ func server(cmd *cobra.Command, args []string) string {
 	return cmp.Or(target(args), cmd.Flag("server").Value.String(), "SERVER")
 }
 
-// Codes of refusals: by access rules, and of what is not there for this identity.
+// Codes of refusals by access rules, and of names that are hidden from this identity.
 var (
 	denials = []string{profiles.SecurityPolicy.String(), profiles.SecurityPolicy.Alias(), rpc.CodeUnauthorized}
 	absents = []string{profiles.NotFound.String(), profiles.NotFound.Alias()}
 )
 
-// help adds to a report of a refusal what was asked for, and who can find out more: the
-// operator by the access rules, and this identity by what it may list.
+// help adds to the report of a refusal the refused request and the next steps: for the
+// operator the access rules, for this identity the command that lists its rights.
 func (f *flags) help(r *cli.Report) {
 	if f.running == nil || r.Kind != cli.KindRefused {
 		return
@@ -132,7 +132,7 @@ func (q *request) listing(address string) string {
 	return q.list + " " + addr.String()
 }
 
-// operator is who reads the rules that refused.
+// operator names the operator of the endpoint whose rules refused.
 func operator(r *cli.Report) string {
 	if r.Partner != "" {
 		return "The operator of partner " + visible(r.Partner)

@@ -77,9 +77,9 @@ this identity die while it runs. Each is reported once; relay dead lists them al
 	return cmd
 }
 
-// hopsVariable is how many endpoints the delivery has passed that a command of relay
-// consume processes. What the command publishes goes on from there, so that relays that
-// feed each other come to an end.
+// hopsVariable is the environment variable with the number of endpoints that a delivery has
+// passed. Relay consume sets it for its command, and what that command publishes continues
+// the count, so that relays that feed each other stop.
 const hopsVariable = "SWP_HOPS"
 
 // lineNumber is how many octets of a delivery_id are the number of a line.

@@ -87,7 +87,7 @@ configuration. The exit code is 1 if there is a fault.`,
 	return cmd
 }
 
-// auditTrust says who may have signed.
+// auditTrust returns the trust in the signatures of checkpoints.
 func auditTrust(file, identity string, ca []string) (audit.Trust, error) {
 	if identity == "" || len(ca) == 0 {
 		c, err := loadIdentity(file)

@@ -12,7 +12,7 @@ import (
 // nothing is in use there is nothing to save, and every seventy calls of a gateway would
 // be a collection.
 const (
-	gcPercent = 25      // of what is in use
+	gcPercent = 25      // percent of the live heap
 	gcHeap    = 8 << 20 // octets, garbage included, up to which none is collected
 )
 
