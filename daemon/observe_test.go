@@ -270,12 +270,3 @@ func TestOP01WhatChildrenSayIsCutAndEscaped(t *testing.T) {
 	s.tool(t, name, "say", fmt.Sprintf(`{"text":%s}`, text))
 	r.await(`"msg":"child says"`) // start's cleanup parses and measures every line
 }
-
-func made(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := devpki.Create(dir, devpki.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
-	"github.com/slimwire/swp/daemon/internal/identity"
 )
 
 // copyFile puts the content of one file into another.
@@ -185,17 +183,6 @@ func TestReloadRefusesAKeyThatEveryUserCanRead(t *testing.T) {
 	}
 	r.reload <- struct{}{}
 	r.await("so every user can reach the private key")
-}
-
-func credentialsIn(t *testing.T, dir string) *identity.Credentials {
-	t.Helper()
-	f := devpki.Server(dir)
-	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
-	cr, err := identity.New(c, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cr
 }
 
 // The list itself changes, not only the files that it names.

@@ -97,14 +97,3 @@ func (r *Raw) ExpectEnd() error {
 	}
 	return err
 }
-
-// ExpectCode waits until the other side ends the stream or the connection with
-// an application error code. Only multiplexed connections carry one.
-func (r *Raw) ExpectCode(code uint64) {
-	r.t.Helper()
-	err := r.ExpectEnd()
-	var c *transport.CloseError
-	if !errors.As(err, &c) || !c.Remote || c.Code != code {
-		r.t.Fatalf("raw peer: ended with %v, want code %d", err, code)
-	}
-}
