@@ -57,16 +57,7 @@ func (g *Memory) Serve(ctx context.Context) {
 	if g.limit == 0 {
 		return
 	}
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			g.measure()
-		}
-	}
+	part.Every(ctx, 500*time.Millisecond, g.measure)
 }
 
 // measure runs the garbage collector before it decides that memory is short, because the

@@ -241,3 +241,17 @@ func Environ(env map[string]string) []string {
 	}
 	return list
 }
+
+// Every calls f each time d has passed, until ctx ends.
+func Every(ctx context.Context, d time.Duration, f func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f()
+		}
+	}
+}

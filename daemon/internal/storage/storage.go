@@ -179,16 +179,7 @@ func (s *Storage) Look(h *part.Health) {
 
 // Serve implements part.Part: it runs the probes.
 func (s *Storage) Serve(ctx context.Context) {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.probe(ctx)
-		}
-	}
+	part.Every(ctx, probeEvery, func() { s.probe(ctx) })
 }
 
 // probe writes once and records the result.
