@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
 // profile is the cached description of a member.
@@ -89,15 +91,10 @@ func (t *Team) learn(ctx context.Context, m *participant) (*profile, error) {
 // readCard reads a card of A2A.
 func readCard(octets []byte) (*profile, error) {
 	var card struct {
-		Name         string            `json:"name"`
-		Description  string            `json:"description"`
-		Skills       []json.RawMessage `json:"skills"`
-		Capabilities struct {
-			Extensions []struct {
-				URI      string `json:"uri"`
-				Required bool   `json:"required"`
-			} `json:"extensions"`
-		} `json:"capabilities"`
+		Name         string                  `json:"name"`
+		Description  string                  `json:"description"`
+		Skills       []json.RawMessage       `json:"skills"`
+		Capabilities a2abinding.Capabilities `json:"capabilities"`
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(octets, " \t\r\n"), []byte{'{'}) || json.Unmarshal(octets, &card) != nil {
 		return nil, errors.New("team: not a card of A2A")

@@ -100,3 +100,12 @@ func OfKind(kind string) (Operation, bool) {
 	}
 	return Named(name)
 }
+
+// Capabilities is the member of a card that declares extensions, for a reader who wants
+// nothing else of it.
+type Capabilities struct {
+	Extensions []struct {
+		URI      string `json:"uri"`
+		Required bool   `json:"required"`
+	} `json:"extensions"`
+}

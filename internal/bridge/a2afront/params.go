@@ -105,12 +105,7 @@ func (f *Front) checkExtensions(ctx context.Context, r *http.Request, link Link,
 		return ctx.Err()
 	}
 	var says struct {
-		Capabilities struct {
-			Extensions []struct {
-				URI      string `json:"uri"`
-				Required bool   `json:"required"`
-			} `json:"extensions"`
-		} `json:"capabilities"`
+		Capabilities a2abinding.Capabilities `json:"capabilities"`
 	}
 	_ = json.Unmarshal(card.Payload, &says) // as far as it can be read: it is not for the front to judge a card
 	offered := make(map[string]bool)
