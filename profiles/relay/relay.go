@@ -294,7 +294,7 @@ func New(opts Options) (*Service, error) {
 		Extensions: []uint64{ExtPublisher, profiles.ExtHops, profiles.ExtTarget},
 		Behind:     profiles.PassedOn,
 		Methods: []profiles.Method{
-			{Name: MethodAttach, Open: true, Targets: true, Long: true, Held: s.attach},
+			{Name: MethodAttach, Open: true, Repeatable: true, Targets: true, Long: true, Held: s.attach},
 			{Name: MethodDead, Open: true, Targets: true, Repeatable: true, Detached: s.listDead},
 		},
 		Show:      p1.Show(Messages),
