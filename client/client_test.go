@@ -157,21 +157,12 @@ func TestTargetThatThePeerCannotTellApartIsRefused(t *testing.T) {
 	}
 }
 
-// A peer that would ignore a name in the address is not asked at all.
-func TestNamesThatThePeerWouldIgnoreAreRefused(t *testing.T) {
+// A peer that would ignore the name of a partner in the address is not asked at all.
+func TestPartnersThatThePeerWouldIgnoreAreRefused(t *testing.T) {
 	s := newStage(t, "tls")
 	_, address := s.serve(endpoint.Options{})
 	s.opts.Partner = true
 	if _, err := Dial(t.Context(), address+"/beta", s.opts); err == nil || !strings.Contains(err.Error(), "does not announce that it forwards messages to partners") {
 		t.Errorf("a partner behind a peer without partners: %v", err)
-	}
-	s.opts.Partner = false
-	c, err := Dial(t.Context(), address+"/files", s.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.OpenMCP(t.Context(), c.Target); err == nil || !strings.Contains(err.Error(), "does not support names of servers") {
-		t.Errorf("a server of a peer without names of servers: %v", err)
 	}
 }
