@@ -11,10 +11,14 @@ type works struct {
 	subscribers map[string]*subscriber
 	works       map[string]*work // by kind and ID
 	looks       map[string][]look
+	declared    []int64 // when executors were there
 }
 
 func newWorks() works {
-	return works{make(map[string]*numbering), make(map[string]*subscriber), make(map[string]*work), make(map[string][]look)}
+	return works{
+		numbered: make(map[string]*numbering), subscribers: make(map[string]*subscriber),
+		works: make(map[string]*work), looks: make(map[string][]look),
+	}
 }
 
 // numbering is what one series has made, numbered from 1.
@@ -132,6 +136,7 @@ func (r *reader) working(e *entry) {
 		r.subscribing(e)
 		return
 	case anExecutor:
+		h.declared = append(h.declared, e.At)
 		return
 	}
 	switch w := h.work(e.Kind, e.ID); e.What {

@@ -215,11 +215,20 @@ func (h *history) failure(w *work, end *outcome) string {
 	return ""
 }
 
-// executorDied reports whether an executor was killed before a task had ended. The swpd of the
-// executor may have given the task to one that did not come to write that down.
+// executorDied reports whether an executor was killed before a task had ended, and the next one
+// came after it had begun: until then the swpd may have given the task to the dead one.
 func (h *history) executorDied(w *work, end *outcome) bool {
 	for who, killed := range h.kills {
-		if strings.HasPrefix(who, roleExecutor) && killed.from <= end.at && killed.to >= w.begun[0].at {
+		if !strings.HasPrefix(who, roleExecutor) || killed.from > end.at {
+			continue
+		}
+		next := int64(forever)
+		for _, at := range h.declared {
+			if at > killed.from {
+				next = min(next, at)
+			}
+		}
+		if next >= w.begun[0].at {
 			return true
 		}
 	}

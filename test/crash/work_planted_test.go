@@ -222,10 +222,16 @@ func TestTheJudgeOfJournalsFindsWhatIsPlanted(t *testing.T) {
 		"a task fails without a cause": {func(p *planted) {
 			p.edit("caller-0.0", is(aTask, didEnd), func(e *entry) { e.Text, e.Payload = "failed: the worker was restarted", "" })
 		}, "ended without a cause"},
-		"a task fails with its executor": {func(p *planted) {
+		"a task fails with its executor, which was killed before it": {func(p *planted) {
 			p.edit("caller-0.0", is(aTask, didEnd), func(e *entry) { e.Text, e.Payload = "failed: the worker was restarted", "" })
-			p.known.kills["executor-0.0"] = span{1, 1 << 62}
+			p.known.kills["executor-0.0"] = span{1, 2}
+			p.add("executor-0.1", entry{What: didBegin, Kind: anExecutor}) // it is written after all others
 		}, ""},
+		"a task fails with an executor that was there again": {func(p *planted) {
+			p.edit("caller-0.0", is(aTask, didEnd), func(e *entry) { e.Text, e.Payload = "failed: the worker was restarted", "" })
+			p.known.kills["executor-0.0"] = span{1, 2}
+			p.journals["giver-0.0"] = append([]entry{{What: didBegin, Kind: anExecutor}}, p.journals["giver-0.0"]...) // before all others
+		}, "ended without a cause"},
 		"a task that was refused and carried out": {func(p *planted) {
 			p.edit("caller-0.0", is(aTask, didEnd), func(e *entry) { e.Text, e.Payload = "failed: the partner cannot be reached now", "" })
 			p.known.troubles = []span{{1, 1 << 62}}
