@@ -61,6 +61,17 @@ func audit(ctx context.Context, dir string, dial dialer, to hop) (map[string]gra
 		return nil, err
 	}
 	defer c.Close()
+	// Who asks how a dead delivery stands needs no notice any more, so notices come first. They
+	// come to who publishes.
+	for _, id := range ids[:min(len(ids), 1)] {
+		if _, err := p.publish(ctx, c.Session, parcel{id: id}); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := awaitTold(ctx, c, to.partner); err != nil {
+		return nil, err
+	}
+	p.j.begin(entry{What: didAskAll, Since: time.Now().UnixMilli()})
 	if err := p.awaitEnd(ctx, c, ids); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type history struct {
 	troubles []span          // of every swpd, and of the link between two
 	kills    map[string]span // of processes, by the name of their journal
 	dead     map[string]grave
+	asking   int64 // since when somebody asks again and again how each stands, as Dead has times
 	calm     int64 // since when nothing was killed but what was done
 }
 
@@ -152,6 +153,8 @@ func (r *reader) read(e *entry) {
 		if e.At > d.asked {
 			d.stands, d.asked = e.Text, e.At
 		}
+	case didAskAll:
+		h.asking = e.Since
 	case hadNotice:
 		h.of(e.ID).noticed = append(h.of(e.ID).noticed, e.Text)
 	case sawFault:

@@ -252,6 +252,13 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 			s.died(refused, dead)
 			s.of(refused.id).noticed = nil
 		}, "was told [] of its death"},
+		"dead while somebody asked, and told by the answer": {func(s *script) {
+			ready(s)
+			s.publish(2, 1, short, answerFresh)
+			s.say("auditor", 3, entry{What: didAskAll, Since: int64(time.Second)}) // what say takes from 3 s
+			s.died(short, relay.Dead{Reason: relay.TTLExpired, Taken: at(2), Died: at(4)})
+			s.of(short.id).noticed = nil
+		}, ""},
 		"said to be dead": {func(s *script) {
 			once(s)
 			s.say("publisher", 5, entry{Op: 900, What: hadNotice, ID: one.id, Text: string(relay.Rejected)})

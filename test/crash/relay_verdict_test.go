@@ -116,14 +116,14 @@ func (h *history) judgeEnd(id string, d *told, wrong func(string, ...any)) {
 	case listed && d.stands != string(relay.DeadState):
 		wrong("%s is in %s and stands as %s", id, relay.MethodDead, d.stands)
 	case listed:
-		judgeDeath(id, d, dead, wrong)
+		h.judgeDeath(id, d, dead, wrong)
 	case len(d.noticed) > 0:
 		wrong("%s was said to be dead and is not", id)
 	}
 }
 
 // judgeDeath wants a delivery to be dead for the reason that its plan has.
-func judgeDeath(id string, d *told, dead grave, wrong func(string, ...any)) {
+func (h *history) judgeDeath(id string, d *told, dead grave, wrong func(string, ...any)) {
 	reason := map[byte]relay.Reason{refusing: relay.Rejected, poison: relay.MaxAttempts, brief: relay.TTLExpired}[plan(id)]
 	refused := slices.ContainsFunc(d.attempts, func(a *attempt) bool { return a.answer == didReject })
 	switch {
@@ -142,9 +142,11 @@ func judgeDeath(id string, d *told, dead grave, wrong func(string, ...any)) {
 	if dead.far {
 		return // nobody is told, see docs/partners.md
 	}
+	// Who asks while the notice is on its way is told by the answer.
+	asked := h.asking > 0 && dead.Died >= h.asking
 	if !dead.Told {
 		wrong("the publisher of %s was never told of its death", id)
-	} else if !slices.Contains(d.noticed, string(reason)) {
+	} else if !asked && !slices.Contains(d.noticed, string(reason)) {
 		wrong("the publisher of %s was told %q of its death, want %q", id, d.noticed, reason)
 	}
 }
