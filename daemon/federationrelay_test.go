@@ -334,21 +334,19 @@ func TestAConsumerIsToldWhyThereIsNoWayToAPartner(t *testing.T) {
 		b.trusting("a", a)
 		a.trusting("b", b, b.addrs[transport]+"], profiles: [mcp")
 		a.connected("b")
-		here, s := relayPeer(t, a.running, a.addrs[transport])
-		refused := func(on profiles.Session, topic, want string, retryable bool) {
+		refused := func(by *relay.Service, on profiles.Session, topic, want string, retryable bool) {
 			t.Helper()
-			_, err := here.Consume(t.Context(), on, topic, 1)
+			_, err := by.Consume(t.Context(), on, topic, 1)
 			if said := (*rpc.Error)(nil); !errors.As(err, &said) || !strings.Contains(said.Message, want) || said.Retryable != retryable {
 				t.Errorf("%s: %v, want %q", topic, err, want)
 			}
 		}
-		refused(s, "b/t", "partner b does not know of profile relay", false)
-		refused(profiles.Toward(s, "c"), "t", "there is no partner c", false)
-		if err := b.end(); err != nil {
-			t.Fatal(err)
-		}
-		a.until("the loss of b", func() bool { return !a.up("b") })
-		refused(s, "b/t", "partner b cannot be reached now", true)
+		here, s := relayPeer(t, a.running, a.addrs[transport])
+		refused(here, s, "b/t", "partner b does not know of profile relay", false)
+		refused(here, profiles.Toward(s, "c"), "t", "there is no partner c", false)
+		without := alone(t, "", "")
+		here, s = relayPeer(t, without.running, without.addrs[transport])
+		refused(here, s, "b/t", "partner b cannot be reached now", true)
 	})
 }
 
@@ -516,5 +514,40 @@ func TestAPublisherIsToldAfterALostLinkAndARestart(t *testing.T) {
 		becomes(t, p, "2", relay.DeadState)
 		p.hears(t, "2", relay.Rejected)
 		p.lists(t, p, "2", "b/t", relay.Rejected)
+	})
+}
+
+// Deliveries that consumers have and have not answered take no memory of the link.
+func TestUnansweredDeliveriesTakeNoMemoryOfTheLink(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		const octets, each = 1 << 20, 8
+		b := open(t, "b", "relay: {max_attempts: 1}\n")
+		a := open(t, "a", "limits: {in_flight_bytes_per_connection: 10MiB}\n")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.connected("b")
+		_, there := relayPeer(t, b.running, b.addrs[0])
+		var all []*relay.Delivery
+		for i := range 3 {
+			here, s := relayPeer(t, a.running, a.addrs[transport])
+			c := consumes(t, a, s, here, "b/t", each)
+			for j := range each {
+				if err := publishing(t, there, "t", fmt.Sprint(i, "/", j), octets); err != nil {
+					t.Fatal(err)
+				}
+				d := next(t, c)
+				if len(d.Payload) != octets {
+					t.Errorf("%d octets", len(d.Payload))
+				}
+				all = append(all, d)
+			}
+		}
+		b.counts("swpd_relay_failed_attempts_total", "0")
+		for _, d := range all {
+			if err := d.Ack(); err != nil {
+				t.Error(err)
+			}
+			becomes(t, there, string(d.ID), relay.Acked)
+		}
 	})
 }

@@ -125,6 +125,14 @@ type Responder interface {
 	Context() context.Context
 }
 
+// Shedder is a Responder of a held request that can release its octets before the end of
+// the exchange. The Responder of an endpoint is one.
+type Shedder interface {
+	// Shed releases the extensions and the payload of the request: they are no longer
+	// valid. The request can still be answered.
+	Shed()
+}
+
 // Caller sends requests: a Session, which opens a new lane for each, or a Lane.
 type Caller interface {
 	Call(ctx context.Context, env e1.Envelope) (Call, error)

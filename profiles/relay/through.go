@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -168,6 +170,7 @@ func (a *attachment) hand(d *Delivery, session context.Context) {
 			return nil, failed
 		}
 		defer d.giveBack()
+		defer d.shed()
 		return at.publish(d.Payload, milliseconds(ttl), min(d.Hops, profiles.MaxHops-1))
 	})
 }
@@ -191,6 +194,19 @@ func (d *Delivery) lend() bool {
 	defer d.mu.Unlock()
 	d.lent = len(d.attempts) > 0
 	return d.lent
+}
+
+// shed releases the octets of a delivery that was handed on. It can still be answered.
+func (d *Delivery) shed() {
+	d.ID, d.Payload = bytes.Clone(d.ID), nil
+	d.mu.Lock()
+	attempts := slices.Clone(d.attempts)
+	d.mu.Unlock()
+	for _, w := range attempts {
+		if held, ok := w.(profiles.Shedder); ok {
+			held.Shed()
+		}
+	}
 }
 
 func (d *Delivery) giveBack() {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -402,6 +403,21 @@ func (e *exchange) free() {
 	e.buf = nil
 	e.mu.Unlock()
 	e.s.hold(-len(buf))
+	e.s.ep.pool.Put(buf)
+}
+
+// Shed implements profiles.Shedder.
+func (e *exchange) Shed() {
+	e.mu.Lock()
+	if e.done || e.answered || e.mode != refuses {
+		e.mu.Unlock()
+		return
+	}
+	buf := e.buf
+	e.buf = bytes.Clone(e.req.MsgID)
+	e.req.MsgID, e.req.Extensions, e.req.Payload = e.buf, nil, nil
+	e.mu.Unlock()
+	e.s.hold(len(e.buf) - len(buf))
 	e.s.ep.pool.Put(buf)
 }
 
