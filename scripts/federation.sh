@@ -118,7 +118,7 @@ until_true grep -q second events
 cat events
 [[ $(wc -l <events) == 2 ]]
 kill "$listener"
-"$bin/swp-client" --identity acme/pki relay consume "swp+tls://$acme" jobs --count 1 | tee said
+client relay consume "$here/acme" jobs --count 1 | tee said # attached at acme, through beta
 grep -q 'a job' said
 until_true processed
 
