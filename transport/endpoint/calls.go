@@ -21,6 +21,7 @@ type call struct {
 	id    [16]byte
 	alone bool          // l was opened for this call
 	ends  bool          // its profile has answers that end an exchange
+	prof  uint64        // profile_id, also of its answers
 	ready chan struct{} // one slot: there is something to look at
 
 	mu    sync.Mutex
@@ -53,7 +54,7 @@ func newCall() *call { return &call{ready: make(chan struct{}, 1)} }
 func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, error) {
 	s := l.s
 	c := s.ep.calls.Get().(*call) //nolint:errcheck // the pool holds nothing else
-	c.s, c.l, c.alone = s, l, alone
+	c.s, c.l, c.alone, c.prof = s, l, alone, env.ProfileID
 	if p, ok := s.opts.Registry.Lookup(env.ProfileID); ok {
 		c.ends = p.Ends()
 	}
@@ -232,6 +233,10 @@ func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition
 	s.mu.Lock()
 	c := s.calls[n]
 	over := c == nil || c.ended
+	if !over && c.prof != env.ProfileID {
+		c.fail(errForeign)
+		over = true
+	}
 	ok := !over && c.push(a, s.opts.Bounds.InFlightBytesPerConn)
 	if !over && terminal {
 		c.ended = true

@@ -22,7 +22,13 @@ func ending(p *profiles.Profile) *profiles.Profile {
 // asked is a peer that was called, and the call.
 func asked(t *testing.T, p *profiles.Profile) (*rig, profiles.Call, func(typ uint64)) {
 	t.Helper()
-	ep, rec := newEndpoint(t, endpoint.Options{}, p)
+	return askedBeside(t, p)
+}
+
+// askedBeside is asked with other profiles beside.
+func askedBeside(t *testing.T, p ...*profiles.Profile) (*rig, profiles.Call, func(typ uint64)) {
+	t.Helper()
+	ep, rec := newEndpoint(t, endpoint.Options{}, p...)
 	here, there := transport.Pipe()
 	r := attach(t, ep, rec, here, there)
 	c, err := r.sess.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("x")})
@@ -62,6 +68,22 @@ func TestPR02AnAnswerAfterTheTerminalOneIsRefused(t *testing.T) {
 				c.Close()
 			}
 		})
+	}
+}
+
+// The peer has chosen the profile of the answer as it pleased: whoever waits reads that of the
+// request.
+func TestPR19AnAnswerOfAnotherProfileFailsItsCall(t *testing.T) {
+	other := profile(echo)
+	other.ID, other.Name = testProfile+1, "other"
+	r, c, _ := askedBeside(t, ending(profile(echo)), ending(other))
+	defer c.Close()
+	env := request(string(c.MsgID()), "answer")
+	env.ProfileID, env.MsgType = testProfile+1, typeAnswer
+	r.send(t, env)
+	r.wantVerdict(t, 1, profiles.InvalidProfilePayload, "after_end", endpoint.Kept)
+	if _, err := c.Recv(t.Context()); !profiles.Misanswered(err) {
+		t.Errorf("the call is answered: %v", err)
 	}
 }
 

@@ -62,7 +62,7 @@ func parseErrorFrame(payload []byte) (fault *profiles.Error, ok bool) {
 	if !ok || number != 1 || body == nil || len(rest) > 0 {
 		return nil, false
 	}
-	fault = &profiles.Error{Detail: "remote"}
+	fault = &profiles.Error{Detail: profiles.DetailRemote}
 	for len(body) > 0 {
 		var value []byte
 		if number, value, body, ok = nextField(body); !ok {

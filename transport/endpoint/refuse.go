@@ -128,7 +128,7 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 		if l.out.used() { // a reset takes back what the peer has not read yet
 			l.hangUp()
 		}
-		l.s.failCallsOf(l, fault)
+		l.s.failCallsOf(l, garbled(fault))
 		l.stream.Reset(uint64(fault.Code))
 	case Closed:
 		l.stopped = true
@@ -164,6 +164,17 @@ func (l *lane) hangUp() {
 			return
 		}
 	}
+}
+
+// errForeign fails a call that is answered with a message of another profile.
+var errForeign = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "foreign_answer", Text: "the answer is of another profile than the request"}
+
+// garbled is the error of calls whose stream has brought what is no message.
+func garbled(fault *profiles.Error) error {
+	if fault.Pace || fault.Retryable {
+		return fault
+	}
+	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: fault.Detail, Text: "no answer, but a broken stream: " + fault.Text, Cause: fault}
 }
 
 // errExcess refuses an answer to a call that has ended.

@@ -1,0 +1,18 @@
+package profiles
+
+import "errors"
+
+// DetailRemote is the Detail of an *Error that the peer has said by the error path: it
+// refuses what it was sent.
+const DetailRemote = "remote"
+
+// Misanswered reports whether the error of an answer means that the peer has broken the
+// protocol with it: it is malformed, or no answer to what was asked. That a peer refuses is
+// none.
+func Misanswered(err error) bool {
+	fault, ok := errors.AsType[*Error](err)
+	if !ok || fault.Domain || fault.Pace || fault.Retryable || fault.Detail == DetailRemote {
+		return false
+	}
+	return fault.Code == InvalidProfilePayload || fault.Code == InvalidMCPPayload
+}
