@@ -760,3 +760,16 @@ func TestAgentsAndToolsOfPartnersAreListed(t *testing.T) {
 		t.Errorf("tools of a partner that is away: %v, %v", tools, err)
 	}
 }
+
+// An event keeps its type on the way; the rules are asked about it as it was asked for.
+func TestRulesNameAnEventOfAPartnersPartnerAsItsFilterDoes(t *testing.T) {
+	row := inARow(t, 0, "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: events, name: [b/c/k]}]}\n", "", "")
+	s := row[0].mustDial(row[0].addrs[0])
+	sub := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/c/k,type:b/c/hidden"})
+	if err := publishes(t, row[2].mustDial(row[2].addrs[0]).Session, record("1", "hidden", "one"), record("2", "k", "two")); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ := bodies(t, sub, 1); list[0] != "k=two" {
+		t.Errorf("events of c: %q", list)
+	}
+}

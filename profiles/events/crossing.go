@@ -105,6 +105,7 @@ func (b *Bus) pass(way *profiles.Way, req *profiles.Request, w profiles.Responde
 	if err != nil {
 		return nil, err
 	}
+	s.from.filter = s.reader.filter
 	if s.name != "" {
 		s.from.opts.Name = nameThere(s.name)
 	}
@@ -178,7 +179,7 @@ func (s *subscription) follow() error {
 func (s *subscription) deliverThere(list []Record, cursor uint64) error {
 	m := Batch{Events: make([]Record, 0, len(list))}
 	for i := range list {
-		if s.reader.may([]byte(s.from.way.Here(string(list[i].EventType)))) {
+		if name, ok := s.reader.filter.there(&list[i]); ok && s.reader.may([]byte(s.from.way.Here(string(name)))) {
 			m.Events = append(m.Events, list[i])
 		}
 	}

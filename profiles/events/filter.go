@@ -90,6 +90,22 @@ func (f *Filter) Match(r *Record) bool {
 		oneOf(f.types, r.EventType) && oneOf(f.tasks, r.TaskID) && oneOf(f.rpcs, r.RPCID)
 }
 
+// there returns the type of a record of a partner as the filter names it, and whether the
+// record matches: a type loses a name at each partner that the filter leads over.
+func (f *Filter) there(r *Record) (name []byte, ok bool) {
+	if name = r.EventType; f.Match(r) {
+		return name, true
+	}
+	for _, t := range f.types {
+		if rest := len(t) - len(name); rest > 1 && t[rest-1] == '/' && string(t[rest:]) == string(name) {
+			led := *f
+			led.types = nil
+			return t, led.Match(r)
+		}
+	}
+	return nil, false
+}
+
 // oneOf reports whether v is among the values; it is true without values.
 func oneOf(values [][]byte, v []byte) bool {
 	for _, want := range values {

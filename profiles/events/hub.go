@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -40,24 +41,44 @@ type hub struct {
 // too slow, or the hub has ended.
 type member struct {
 	in     chan batchThere
-	behind bool // it was too slow
+	octets atomic.Int64 // in it
+	behind bool         // it was too slow
+}
+
+// add hands a batch to the member. False: there is no room.
+func (m *member) add(b batchThere) bool {
+	if waiting := m.octets.Load(); waiting > 0 && waiting+b.size > memberOctets {
+		return false
+	}
+	select {
+	case m.in <- b:
+		m.octets.Add(b.size)
+		return true
+	default:
+		return false
+	}
 }
 
 // batchThere is a batch of a partner. It must not be changed.
 type batchThere struct {
 	events []Record
+	size   int64 // of them, in octets
 	cursor uint64
 }
 
-// memberRoom is how many batches may wait for a slow subscription before it leaves the hub.
-const memberRoom = 64
+// Bounds on what waits for a slow subscription before it leaves the hub: batches, and their
+// octets, which all members share.
+const (
+	memberRoom   = 64
+	memberOctets = 1 << 20
+)
 
 // errBehind makes a subscription leave the hub and continue alone after its cursor.
 var errBehind = errors.New("events: behind those who share a subscription")
 
 // join makes a subscription a member of a hub, which is made for its first member and uses
-// that member's Way.
-func (b *Bus) join(key hubKey, way *profiles.Way) (*hub, *member) {
+// that member's Way. filter is that of the key.
+func (b *Bus) join(key hubKey, way *profiles.Way, filter *Filter) (*hub, *member) {
 	b.hubs.mu.Lock()
 	defer b.hubs.mu.Unlock()
 	m := &member{in: make(chan batchThere, memberRoom)}
@@ -70,7 +91,7 @@ func (b *Bus) join(key hubKey, way *profiles.Way) (*hub, *member) {
 			b.hubs.open = make(map[hubKey]*hub)
 		}
 		b.hubs.open[key] = h
-		b.work.Go(func() { h.run(ctx, way) }) // the Bus also waits for the member, so it is not closed yet
+		b.work.Go(func() { h.run(ctx, way, filter) }) // the Bus also waits for the member, so it is not closed yet
 	}
 	h.members[m] = struct{}{}
 	return h, m
@@ -95,8 +116,8 @@ func (h *hub) drop() {
 }
 
 // run delivers the events until the subscription ends.
-func (h *hub) run(ctx context.Context, way *profiles.Way) {
-	u := upstream{way: way, opts: SubscribeOptions{Filter: h.key.filter}}
+func (h *hub) run(ctx context.Context, way *profiles.Way, filter *Filter) {
+	u := upstream{way: way, filter: filter, opts: SubscribeOptions{Filter: h.key.filter}}
 	u.opened = func(start uint64) error {
 		h.s.mu.Lock()
 		defer h.s.mu.Unlock()
@@ -116,14 +137,13 @@ func (h *hub) run(ctx context.Context, way *profiles.Way) {
 
 // deliver passes a delivery to every member. A member that is too slow is removed.
 func (h *hub) deliver(d Delivery) {
-	b := batchThere{events: cloneRecords(d.Events), cursor: d.Cursor}
+	b := batchThere{cursor: d.Cursor}
+	b.events, b.size = cloneRecords(d.Events)
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	h.cursor = d.Cursor
 	for m := range h.members {
-		select {
-		case m.in <- b:
-		default:
+		if !m.add(b) {
 			m.behind = true
 			delete(h.members, m)
 			close(m.in)
@@ -151,22 +171,23 @@ func (h *hub) end(err error) {
 	h.drop()
 }
 
-// cloneRecords returns copies of records.
-func cloneRecords(list []Record) []Record {
-	own := slices.Clone(list)
+// cloneRecords returns copies of records, and how many octets they have.
+func cloneRecords(list []Record) (own []Record, size int64) {
+	own = slices.Clone(list)
 	for i := range own {
 		r := &own[i]
 		for _, field := range []*[]byte{&r.EventID, &r.EventType, &r.Severity, &r.MsgID, &r.TaskID, &r.RPCID, &r.Body, &r.octets} {
 			*field = bytes.Clone(*field)
+			size += int64(len(*field))
 		}
 	}
-	return own
+	return own, size
 }
 
 // followShared delivers the events of a partner as a member of a hub. After errBehind the
 // subscription continues alone, after its cursor.
 func (s *subscription) followShared(way *profiles.Way) error {
-	h, m := s.bus.join(hubKey{way.Prefix, s.from.opts.Filter}, way)
+	h, m := s.bus.join(hubKey{way.Prefix, s.from.opts.Filter}, way, s.reader.filter)
 	defer h.leave(m)
 	select {
 	case <-h.begun:
@@ -183,7 +204,7 @@ func (s *subscription) followShared(way *profiles.Way) error {
 		return err
 	}
 	for range first {
-		<-m.in
+		m.octets.Add(-(<-m.in).size)
 	}
 	if err := s.w.Send(s.batch(s.cursor, emptyBatch)); err != nil {
 		return err
@@ -197,6 +218,7 @@ func (s *subscription) followShared(way *profiles.Way) error {
 			if !ok {
 				return s.parted(h, m)
 			}
+			m.octets.Add(-b.size)
 			if err := s.deliverThere(b.events, b.cursor); err != nil {
 				return err
 			}

@@ -12,11 +12,12 @@ import (
 // upstream is a subscription at a partner, over as many sessions as it takes. It is used
 // by one goroutine at a time.
 type upstream struct {
-	way   *profiles.Way
-	opts  SubscribeOptions // there; After is where the next session goes on
-	holds bool             // the partner stores events
-	begun bool             // the partner has confirmed it
-	fatal error            // what no other session mends
+	way    *profiles.Way
+	opts   SubscribeOptions // there; After is where the next session goes on
+	filter *Filter          // of opts
+	holds  bool             // the partner stores events
+	begun  bool             // the partner has confirmed it
+	fatal  error            // what no other session mends
 
 	opened func(start uint64) error // called when a session has confirmed it; begun says whether one did before
 	take   func(Delivery) error     // the octets are valid until it returns
@@ -35,9 +36,12 @@ var errInterrupted = &profiles.Error{
 // errGapThere ends a subscription some of whose events the partner no longer has.
 var errGapThere = domain(profiles.NotFound, CodeGap, "what follows the last event is no longer held there; choose a cursor")
 
-// follow takes events until ctx ends, the partner refuses, or some may be missing. Where
-// the partner stores events none is missed. A subscription that is not confirmed the first
-// time is not tried again.
+// confirmTime is how long a partner may take to confirm a subscription.
+const confirmTime = 30 * time.Second
+
+// follow takes events until ctx ends, the partner refuses or breaks the protocol, or some may
+// be missing. Where the partner stores events none is missed. A subscription that is not
+// confirmed the first time is not tried again.
 func (u *upstream) follow(ctx context.Context) error {
 	retry := backoff.Retry{Pauses: followPauses}
 	err := retry.Run(ctx, func() (again bool, err error) {
@@ -53,7 +57,7 @@ func (u *upstream) follow(ctx context.Context) error {
 		refused, final := errors.AsType[*profiles.PeerError](err)
 		switch {
 		case u.overtaken(err):
-		case !u.begun, u.fatal != nil, final && !refused.Retryable():
+		case !u.begun, u.fatal != nil, profiles.Misanswered(err), final && !refused.Retryable():
 			return false, err
 		case !u.holds:
 			return false, errInterrupted
@@ -80,7 +84,7 @@ func (u *upstream) once(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	sub, err := Open(ctx, session, u.opts)
+	sub, err := u.open(ctx, session)
 	if err != nil {
 		return false, err
 	}
@@ -90,8 +94,15 @@ func (u *upstream) once(ctx context.Context) (moved bool, err error) {
 		defer sub.Close()
 	}
 	u.holds = sub.Durable()
-	if u.begun && u.opts.After != nil && sub.Start() > *u.opts.After {
-		u.fatal = errGapThere
+	if u.begun && u.opts.After != nil {
+		switch start := sub.Start(); {
+		case start > *u.opts.After:
+			u.fatal = errGapThere
+		case start < *u.opts.After:
+			u.fatal = errBack(start, *u.opts.After)
+		}
+	}
+	if u.fatal != nil {
 		return false, u.fatal
 	}
 	if u.fatal = u.opened(sub.Start()); u.fatal != nil {
@@ -106,12 +117,39 @@ func (u *upstream) once(ctx context.Context) (moved bool, err error) {
 		if err != nil {
 			return moved, err
 		}
+		if u.fatal = u.fits(&d); u.fatal != nil {
+			return moved, u.fatal
+		}
 		if u.fatal = u.take(d); u.fatal != nil {
 			return moved, u.fatal
 		}
 		u.mark(d.Cursor)
 		moved = true
 	}
+}
+
+// open subscribes on a session.
+func (u *upstream) open(ctx context.Context, session profiles.Session) (*Subscription, error) {
+	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	defer cancel()
+	return Open(ctx, session, u.opts)
+}
+
+// fits returns why a delivery is none to this subscription.
+func (u *upstream) fits(d *Delivery) error {
+	if u.holds && d.Cursor < *u.opts.After {
+		return errBack(d.Cursor, *u.opts.After)
+	}
+	for i := range d.Events {
+		if _, ok := u.filter.there(&d.Events[i]); !ok {
+			return invalid("", "an event of type %.80q, which is not subscribed to", d.Events[i].EventType)
+		}
+	}
+	return nil
+}
+
+func errBack(cursor, last uint64) error {
+	return invalid(DetailCursor, "the cursor goes back from %d to %d", last, cursor)
 }
 
 // mark notes after which event the next session goes on.
