@@ -48,6 +48,11 @@ type Crossing struct {
 	Keep func(name string, req, answer *e1.Envelope)
 	Kept func(name string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool)
 
+	// Fits returns why an answer is none to the message that was sent to the partner: it is
+	// about something else, or its content is not what was asked for. The answer is
+	// well-formed, and of a type that Errand.By lists. Nil: every such answer is one.
+	Fits func(asked, answer *e1.Envelope) error
+
 	// Refused reads the error message of the profile. It returns nil if env is another
 	// message, or malformed.
 	Refused func(env *e1.Envelope) *PeerError
@@ -70,6 +75,7 @@ type Errand struct {
 	Part      bool     // it belongs to a larger exchange, see Subject
 	Names     []string // for the access rules; a name that Rename changes can begin with a partner
 	Answers   Answers
+	By        []uint64 // msg_types that answer it, beside the error message
 	Sole      Sole
 }
 

@@ -2,7 +2,6 @@ package profiles
 
 import (
 	"encoding/json"
-	"errors"
 	"iter"
 )
 
@@ -32,7 +31,7 @@ func ReadListing(profile string, params []byte, in any, limit *int) error {
 }
 
 // ErrNext says that a page names a next page that is not after it.
-var ErrNext = errors.New("profiles: the next page of the listing is none of those to come")
+var ErrNext = Errorf(InvalidProfilePayload, "the next page of the listing is none of those to come")
 
 // Pages yields the entries of a listing and requests pages on demand. page returns the
 // entries of one page and the position of the next one, empty after the last page; at is

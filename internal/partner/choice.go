@@ -33,6 +33,13 @@ func (l *Link) enter(up *Up) {
 			l.mute = false
 		}
 		l.open = slices.DeleteFunc(l.open, func(other *Up) bool { return other == up })
+		switch {
+		case !up.Dialled || up.leaving:
+		case time.Since(up.since) < l.lasting():
+			l.brief++
+		default:
+			l.brief = 0
+		}
 		l.mu.Unlock()
 		l.choose(context.Cause(up.Session.Context()))
 	})

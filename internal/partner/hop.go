@@ -134,7 +134,7 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	}
 	t := &trip{
 		hop: h, route: r, ctx: context.WithoutCancel(ctx), passage: profiles.PassageOf(req.Extensions, time.Now()),
-		caller: req.Session.Peer().Identity, operation: errand.Operation,
+		caller: req.Session.Peer().Identity, operation: errand.Operation, by: errand.By,
 	}
 	names := errand.Names
 	if len(names) == 0 {
@@ -192,7 +192,8 @@ type trip struct {
 	ctx       context.Context // with the metadata to send along; it is never canceled
 	caller    string
 	operation string
-	name      string // its subject in access rules here
+	by        []uint64 // msg_types that answer it
+	name      string   // its subject in access rules here
 }
 
 // allowed reports whether the caller may perform its errand on a local name. For an errand
@@ -330,6 +331,26 @@ func (t *trip) fault(refused *profiles.PeerError) *profiles.Error {
 	return &profiles.Error{Code: code, Detail: "partner_refused", Text: refused.Message, Domain: true}
 }
 
+// fits returns why an answer is none to the message that was sent.
+func (t *trip) fits(asked, answer *e1.Envelope) error {
+	c := t.profile.Crossing
+	switch {
+	case c.Refused(answer) != nil:
+		return nil
+	case !slices.Contains(t.by, answer.MsgType):
+		return profiles.Errorf(profiles.InvalidProfilePayload, "msg_type %d does not answer msg_type %d", answer.MsgType, asked.MsgType)
+	case c.Fits == nil:
+		return nil
+	}
+	return c.Fits(asked, answer)
+}
+
+// wrong returns what the sender of a message is told of an answer by which the partner has
+// broken the protocol.
+func (t *trip) wrong(err error) error {
+	return t.link.wrong(err, Wrong{Caller: t.caller, Profile: t.profile.Name, Operation: t.operation, Name: t.name})
+}
+
 // lost returns the error for the sender of a message that was lost with err. Whether the
 // partner has it is unknown. Sending it again is harmless, because each message that is
 // forwarded in this way has an id of its own.
@@ -337,15 +358,28 @@ func (t *trip) lost(ctx context.Context, up *Up, err error) error {
 	switch {
 	case errors.As(err, new(*profiles.Error)) && (up == nil || up.Session.Context().Err() == nil):
 		return err
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &profiles.Error{
-			Code: profiles.Internal, Detail: "partner_silent", Retryable: true, Domain: true, Cause: err,
-			Text: "partner " + t.link.opts.Name + " did not answer in time",
-		}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return t.silent(err)
 	}
 	return &profiles.Error{
 		Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true, Cause: err,
 		Text: "the link to partner " + t.link.opts.Name + " was lost on the way; send it again",
+	}
+}
+
+// unanswered is lost of a message whose answer is err.
+func (t *trip) unanswered(ctx context.Context, up *Up, err error) error {
+	if profiles.Misanswered(err) {
+		return t.wrong(err)
+	}
+	return t.lost(ctx, up, err)
+}
+
+// silent says that the partner has not answered.
+func (t *trip) silent(cause error) *profiles.Error {
+	return &profiles.Error{
+		Code: profiles.Internal, Detail: "partner_silent", Retryable: true, Domain: true, Cause: cause,
+		Text: "partner " + t.link.opts.Name + " did not answer in time",
 	}
 }
 
@@ -400,7 +434,10 @@ func (t *trip) ended(ctx context.Context, err error) error {
 		fault.Answer = t.profile.Crossing.Refuse(refused)
 		return fault
 	}
-	if err == nil || ctx.Err() != nil || errors.As(err, new(*profiles.Error)) {
+	switch {
+	case profiles.Misanswered(err):
+		return t.wrong(err)
+	case err == nil, ctx.Err() != nil, errors.As(err, new(*profiles.Error)):
 		return err
 	}
 	return t.lost(ctx, nil, err)

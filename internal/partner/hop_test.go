@@ -40,7 +40,7 @@ func crossed(serve func(name string, req *profiles.Request, w profiles.Responder
 		Operations: []profiles.Operation{{Name: "use", On: "name"}},
 		Crossing: &profiles.Crossing{
 			Read: func(env *e1.Envelope) (profiles.Errand, error) {
-				e := profiles.Errand{Operation: "use", Names: []string{string(env.Payload)}}
+				e := profiles.Errand{Operation: "use", Names: []string{string(env.Payload)}, By: []uint64{typeAnswer}}
 				switch env.MsgType {
 				case typeKeep:
 					e.Answers = profiles.Refusal

@@ -48,13 +48,14 @@ type Link struct {
 	mutual   bool          // the partner has treated this endpoint as a partner
 	current  *Up           // the best candidate
 	release  func()        // result of Session.Keep for current
-	toolsOf  *Up           // the session that the list of tools came from
-	toolsAt  time.Time     // when it did
+	toolsOf  *Up           // the session on which the list of tools was requested
+	toolsDue time.Time     // when it is requested again
 	known    bool          // the partner serves swp.info
 	mute     bool          // the partner does not serve swp.info and is no longer asked
 	changed  chan struct{} // closed when current changes
 	since    time.Time     // time of the last change of current
 	failure  error         // error of the last round of dialling; nil while there is a session
+	brief    int           // consecutive dialled sessions that ended at once
 	connects uint64
 	failures uint64
 	seen     *profiles.Peer // peer with the last certificate; immutable
@@ -65,8 +66,10 @@ type Link struct {
 // it learns of the change.
 const superseded = time.Second
 
-// maxInfo limits the number of stored targets of a partner and the length of each name.
+// Limits of what a partner says of itself: octets of swp.info, the number of stored targets,
+// and the length of the name of each.
 const (
+	maxInfo       = 1 << 20
 	maxTargets    = 1024
 	maxTargetName = 256
 )
@@ -259,7 +262,8 @@ func (l *Link) while(ctx context.Context, up *Up) (context.Context, context.Canc
 // keep dials while there is no session, and monitors an existing one.
 func (l *Link) keep() {
 	pauses := backoff.Exponential{First: l.opts.FirstPause, Longest: l.opts.LongestPause}
-	failures := 0
+	again := backoff.Exponential{First: l.opts.FirstPause, Longest: l.lasting()}
+	failures, paused := 0, 0
 	for l.ctx.Err() == nil {
 		l.mu.Lock()
 		up, changed := l.current, l.changed
@@ -267,10 +271,15 @@ func (l *Link) keep() {
 		if up != nil {
 			wait = l.every(up)
 		}
+		brief := l.brief
 		l.mu.Unlock()
+		paused = min(paused, brief)
 		switch {
 		case up != nil:
 			failures = 0
+		case paused < brief:
+			wait = backoff.Jitter(again.After(brief - 1))
+			paused = brief
 		case len(l.opts.Addresses) > 0:
 			if err := l.dial(); err != nil {
 				l.failed(err)
@@ -295,6 +304,9 @@ func (l *Link) keep() {
 		timer.Stop()
 	}
 }
+
+// lasting is how long a session has to last for its end to be no failure.
+func (l *Link) lasting() time.Duration { return min(8*l.opts.FirstPause, l.opts.LongestPause) }
 
 // every returns the interval of checks of the other end: Options.Check, or half of the
 // idle timeout of either end if that is shorter. An idle timeout counts as at least two
@@ -420,11 +432,20 @@ func (l *Link) question(ctx context.Context, s *endpoint.Session) (rpc.Info, err
 		if cause := context.Cause(s.Context()); cause != nil {
 			return rpc.Info{}, cause
 		}
+		err = l.wrong(err, Wrong{Profile: "rpc", Operation: "call", Name: rpc.MethodInfo})
 		return rpc.Info{}, fmt.Errorf("partner: %s: %w", rpc.MethodInfo, err)
 	}
-	var info rpc.Info
+	info, err := readInfo(result)
+	return info, l.wrong(err, Wrong{Profile: "rpc", Operation: "call", Name: rpc.MethodInfo})
+}
+
+// readInfo reads what a partner says of itself.
+func readInfo(result []byte) (info rpc.Info, err error) {
+	if len(result) > maxInfo {
+		return info, profiles.Errorf(profiles.InvalidProfilePayload, "%s: %d octets, want at most %d", rpc.MethodInfo, len(result), maxInfo)
+	}
 	if err := json.Unmarshal(result, &info); err != nil {
-		return rpc.Info{}, fmt.Errorf("partner: %s: %w", rpc.MethodInfo, err)
+		return info, &profiles.Error{Code: profiles.InvalidProfilePayload, Text: rpc.MethodInfo + ": not what is expected of it", Cause: err}
 	}
 	// Names of partners of the partner work too, but are not listed: two partners that list
 	// each other would grow the list forever.

@@ -15,6 +15,7 @@ import (
 	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -269,4 +270,51 @@ func TestDirectorySplitsAtTheFirstSlash(t *testing.T) {
 	if !d.Knows("spiffe://b.example/swpd") || d.Knows("spiffe://c.example/swpd") || d.InFlight("spiffe://b.example/swpd") != 4096 || d.InFlight("") != 0 {
 		t.Error("identities are mixed up")
 	}
+}
+
+// One that accepts a session and ends it at once must not be dialled in a loop.
+func TestPR19APartnerThatEndsEachSessionAtOnceIsDialledAfterPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, err := rpc.New(rpc.Options{Info: func(*profiles.Peer) rpc.Info { return rpc.Info{} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := profiles.NewRegistry(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ep, err := endpoint.New(endpoint.Options{Registry: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ep.Close()                  //nolint:errcheck // of a test
+		var dialled, lasting atomic.Int64 // lasting in nanoseconds
+		l, err := partner.New(partner.Options{
+			Name: "b", Identity: "spiffe://b.example/swpd", Self: func() string { return "spiffe://a.example/swpd" },
+			Addresses: []transport.Addr{{Transport: "tls", Host: "b.example", Port: 1}},
+			Dial: func(context.Context, transport.Addr) (transport.Conn, error) {
+				dialled.Add(1)
+				ours, theirs := transport.Pipe()
+				s := ep.Attach(theirs)
+				time.AfterFunc(time.Millisecond+time.Duration(lasting.Load()), func() { s.Close(profiles.OK) })
+				return ours, nil
+			},
+			Attach: ep.Attach,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		time.Sleep(time.Minute)
+		if n := dialled.Load(); n < 30 || n > 70 {
+			t.Errorf("dialled %d times in a minute", n)
+		}
+		lasting.Store(int64(10 * time.Second)) // what lasts is dialled again at once
+		time.Sleep(time.Minute)
+		before := dialled.Load()
+		time.Sleep(time.Minute)
+		if again := dialled.Load() - before; again < 5 || again > 6 {
+			t.Errorf("dialled %d times in a minute of sessions of ten seconds", again)
+		}
+	})
 }

@@ -17,6 +17,9 @@ import (
 // its MCP servers to list them.
 const listEvery = 5 * time.Minute
 
+// listAgain is how long a partner that did not list its tools is not asked again.
+const listAgain = 30 * time.Second
+
 // list updates the list of agents of the partner while a session is current.
 func (l *Link) list(up *Up) {
 	ctx, cancel := l.while(l.ctx, up)
@@ -49,23 +52,33 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 	if l.opts.Agents == nil || !profiles.Serves(up.Session, agdisc.ProfileID) {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	about := Wrong{Profile: agdisc.Name, Operation: "list", Name: l.opts.Name}
 	var list []agdisc.Entry
 	call := func(params, result any) error {
 		return rpc.CallJSON(ctx, up.Session, agdisc.MethodList, params, result)
 	}
 	for entry, err := range agdisc.Entries(call) {
-		if errors.Is(err, profiles.ErrNext) { // the pages so far are used
+		if errors.Is(err, profiles.ErrNext) { // the entries so far are used
+			_ = l.wrong(err, about)
 			break
 		}
 		if err != nil {
+			_ = l.wrong(err, about)
 			return
 		}
-		if list = append(list, entry); len(list) == agdisc.MaxPartnerAgents {
+		if len(list) == agdisc.MaxPartnerAgents {
+			_ = l.wrong(errTooMany, about)
 			break
 		}
+		list = append(list, entry)
 	}
 	l.opts.Agents.Set(l.opts.Name, list)
 }
+
+// errTooMany reports a list above the bounds for one partner.
+var errTooMany = profiles.Errorf(profiles.InvalidProfilePayload, "more than is listed of one partner; the rest is left out")
 
 // RefreshTools updates the lists of tools of the connected partners that are wanted, so
 // that none is older than five minutes. It waits for that or for ctx.
@@ -88,30 +101,39 @@ func (l *Link) refreshTools(ctx context.Context) {
 		return
 	}
 	l.mu.Lock()
-	up, due := l.current, l.current != l.toolsOf || time.Since(l.toolsAt) >= listEvery
+	up, due := l.current, l.current != l.toolsOf || !time.Now().Before(l.toolsDue)
 	l.mu.Unlock()
 	if up == nil || !due || l.opts.Tools == nil {
 		return
 	}
-	if l.listTools(ctx, up) {
-		l.mu.Lock()
-		l.toolsOf, l.toolsAt = up, time.Now()
-		l.mu.Unlock()
+	again := listEvery
+	switch {
+	case l.listTools(ctx, up):
+	case errors.Is(ctx.Err(), context.Canceled): // whoever wanted them has left
+		return
+	default:
+		again = listAgain
 	}
+	l.mu.Lock()
+	l.toolsOf, l.toolsDue = up, time.Now().Add(again)
+	l.mu.Unlock()
 }
 
 // listTools reads the list of tools of the partner, and reports success.
 func (l *Link) listTools(ctx context.Context, up *Up) bool {
+	about := Wrong{Profile: tooldisc.Name, Operation: "list", Name: l.opts.Name}
 	var tools []tooldisc.Tool
 	octets := 0
 	for tool, err := range tooldisc.List(ctx, up.Session, "") {
 		if err != nil {
+			_ = l.wrong(err, about)
 			return false
 		}
-		tools = append(tools, tool)
-		if octets += len(tool.Payload); len(tools) >= tooldisc.MaxPartnerTools || octets > tooldisc.MaxPartnerOctets {
+		if octets += tool.Octets(); len(tools) == tooldisc.MaxPartnerTools || octets > tooldisc.MaxPartnerOctets {
+			_ = l.wrong(errTooMany, about)
 			break
 		}
+		tools = append(tools, tool)
 	}
 	l.unlessClosed(func() { l.opts.Tools.SetPartner(l.opts.Name, tools) })
 	return true

@@ -131,7 +131,7 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	case errors.Is(err, mcpmap.ErrCancelled):
 		return "", nil // the exchange is over
 	case err != nil:
-		return "", err
+		return "", s.wrong(err, x.Peer().Identity, call.Octets)
 	}
 	if failure := result.Error(); failure != nil {
 		s.refused(failure, x.Peer().Identity, call.Octets)

@@ -79,6 +79,10 @@ type Options struct {
 	// concurrently and must not block. May be nil.
 	Refused func(Refusal)
 
+	// Wrong is called for each answer with which the partner breaks the protocol, like
+	// Refused.
+	Wrong func(Wrong)
+
 	DialTimeout  time.Duration // limit for one address including swp.info, default 10 s
 	Wait         time.Duration // limit for the wait of a request for a link that has just gone down, default 5 s
 	Idle         time.Duration // idle timeout of this end; 0: none
@@ -110,6 +114,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Refused == nil {
 		o.Refused = func(Refusal) {}
+	}
+	if o.Wrong == nil {
+		o.Wrong = func(Wrong) {}
 	}
 	if o.Observe == nil {
 		o.Observe = func(Event) {}

@@ -3,6 +3,7 @@ package partner
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/slimwire/swp/profiles"
@@ -22,6 +23,30 @@ type Refusal struct {
 	Endpoint  string        // claimed identity of the refusing endpoint; may be empty
 }
 
+// Wrong is an answer by which a partner, or an endpoint behind it, has broken the protocol.
+type Wrong struct {
+	Partner   string // its name here
+	Caller    string // identity of the caller here; empty: this endpoint has asked
+	Profile   string
+	Operation string
+	Name      string // as the caller said it
+	Err       error  // what is wrong with it
+}
+
+// wrong returns what a caller is told of an answer by which the partner has broken the
+// protocol, and tells of it. Another error is returned as it is.
+func (l *Link) wrong(err error, w Wrong) error {
+	if !profiles.Misanswered(err) {
+		return err
+	}
+	w.Partner, w.Err = l.opts.Name, err
+	l.opts.Wrong(w)
+	return &profiles.Error{
+		Code: profiles.Internal, Detail: "partner_wrong", Domain: true, Cause: err,
+		Text: fmt.Sprintf("partner %s broke the protocol with its answer: %s", l.opts.Name, profiles.AsError(err).Text),
+	}
+}
+
 // refused reports a JSON-RPC error with which an endpoint has refused a request.
 func (s *server) refused(failure []byte, caller string, request []byte) {
 	var e struct {
@@ -38,14 +63,26 @@ func (s *server) refused(failure []byte, caller string, request []byte) {
 	if !ok || m.Scan(request) != nil {
 		return
 	}
+	s.link.opts.Refused(Refusal{
+		Partner: s.link.opts.Name, Caller: caller, Profile: "mcp", Operation: string(m.Method()), Name: s.name(&m),
+		Code: code, Endpoint: e.Data.Endpoint,
+	})
+}
+
+// wrong returns what a client is told of a wrong answer to a request.
+func (s *server) wrong(err error, caller string, request []byte) error {
+	var m mcpmap.Message
+	_ = m.Scan(request) // it was passed on, so it has an outline
+	return s.link.wrong(err, Wrong{Caller: caller, Profile: "mcp", Operation: string(m.Method()), Name: s.name(&m)})
+}
+
+// name is what a request is about, in the words of the access rules.
+func (s *server) name(m *mcpmap.Message) string {
 	name := strings.TrimSuffix(s.link.opts.Name+"/"+s.target, "/")
 	if m.Is(mcpmap.MethodToolsCall) {
 		name += "/" + string(m.Tool())
 	}
-	s.link.opts.Refused(Refusal{
-		Partner: s.link.opts.Name, Caller: caller, Profile: "mcp", Operation: string(m.Method()), Name: name,
-		Code: code, Endpoint: e.Data.Endpoint,
-	})
+	return name
 }
 
 // codes are the codes for refusals of RPC calls.

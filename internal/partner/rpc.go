@@ -210,6 +210,9 @@ func (l *Link) attachEnded(err error, about Refusal) (again bool, said error) {
 // lost returns the error for the caller of a call that ended with err. A call with a key
 // can be repeated in any case, and so can a method of this project.
 func (c *call) lost(up *Up, err error) error {
+	if profiles.Misanswered(err) {
+		return c.link.wrong(err, Wrong{Caller: c.pending.Session().Peer().Identity, Profile: "rpc", Operation: "call", Name: c.name})
+	}
 	if up.Session.Context().Err() == nil || errors.As(err, new(*rpc.Error)) {
 		return err
 	}

@@ -22,7 +22,7 @@ const maxUnconfirmed = 256
 // and done is set.
 type transit struct {
 	*trip
-	env  e1.Envelope
+	env  e1.Envelope        // of the caller; once sent, as it was sent
 	w    profiles.Responder // receives the one answer
 	done func(error)        // called on acceptance or refusal
 }
@@ -38,10 +38,14 @@ func (t *transit) end(err error) {
 
 // answered ends a message with the answer of the partner.
 func (t *transit) answered(env *e1.Envelope) {
-	t.keep(&t.env, env)
-	payload, err := t.back(env)
+	err := t.fits(&t.env, env)
+	var payload []byte
+	if err == nil {
+		t.keep(&t.env, env)
+		payload, err = t.back(env)
+	}
 	if err != nil {
-		t.end(err)
+		t.end(t.wrong(err))
 		return
 	}
 	answer := e1.Envelope{MsgType: env.MsgType, Extensions: crossing(env.Extensions), Payload: payload}
@@ -187,7 +191,7 @@ func (l *lane) await(ctx context.Context, cancel context.CancelFunc, t *transit,
 	defer l.key.to.doubting(up)()
 	env, err := call.Recv(ctx)
 	if err != nil {
-		t.end(t.lost(ctx, up, err))
+		t.end(t.unanswered(ctx, up, err))
 		return
 	}
 	t.answered(env)
@@ -218,6 +222,7 @@ func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.env = env // from now on as the partner has it
 	return l.on.Call(ctx, env)
 }
 
@@ -251,9 +256,9 @@ func (l *lane) conclude(batch []sent, on profiles.Lane, up *Up) {
 		case refused == nil:
 			s.t.answered(env)
 		case !errors.Is(refused, context.Canceled):
-			s.t.end(s.t.lost(ctx, up, refused))
+			s.t.end(s.t.unanswered(ctx, up, refused))
 		case err != nil:
-			s.t.end(s.t.lost(ctx, up, err))
+			s.t.end(s.t.unanswered(ctx, up, err))
 		default:
 			s.t.end(nil)
 		}

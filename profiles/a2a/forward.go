@@ -164,6 +164,18 @@ func (f *forward) lost(err error) {
 		t.exec.awaitAgent()
 	default:
 		s.report(t, err)
-		t.fail(refusedFor(err))
+		t.fail(f.reason(err))
 	}
+}
+
+// reason is why a task fails whose executor has answered it with err. It tells of a partner
+// that has broken the protocol.
+func (f *forward) reason(err error) string {
+	t := f.t
+	partner, _, behind := strings.Cut(t.Agent, "/")
+	if !behind || !profiles.Misanswered(err) {
+		return refusedFor(err)
+	}
+	t.s.opts.Wrong(t.Owner, t.name(), err)
+	return "partner " + partner + " broke the protocol with its answer"
 }

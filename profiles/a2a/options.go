@@ -73,6 +73,10 @@ type Options struct {
 	// refused. It must not block. May be nil.
 	Refused func(Refusal)
 
+	// Wrong is called for each task of an owner that a partner has answered against the
+	// protocol; name is that of Refusal. It must not block. May be nil.
+	Wrong func(owner, name string, err error)
+
 	// Report is called with internal errors that no peer sees: errors and panics of
 	// Workers, a store that fails. It must not block. May be nil.
 	Report func(error)
@@ -123,6 +127,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+	}
+	if o.Wrong == nil {
+		o.Wrong = func(string, string, error) {}
 	}
 	if o.Refused == nil {
 		o.Refused = func(Refusal) {}

@@ -69,14 +69,36 @@ func readNotModified(payload []byte, agentID, etag string) error {
 
 // Entries lists the agents of a peer, page by page as they are wanted. call calls
 // MethodList with params as JSON, and reads its result. An error is the last thing that is
-// yielded: that of call, or profiles.ErrNext.
+// yielded: that of call, profiles.ErrNext, or an *profiles.Error of InvalidProfilePayload for
+// a page above a bound.
 func Entries(call func(params, result any) error) iter.Seq2[Entry, error] {
 	return profiles.Pages(func(at string) ([]Entry, string, error) {
 		var page ListResult
-		err := call(ListParams{After: at}, &page)
-		if page.Next != "" && (page.Next <= at || len(page.Agents) == 0) {
-			err = profiles.ErrNext
+		if err := call(ListParams{After: at}, &page); err != nil {
+			return nil, "", err
 		}
-		return page.Agents, page.Next, err
+		list, err := page.behind(at)
+		return list, page.Next, err
 	})
+}
+
+// behind returns the entries of a page that begins behind an agent_id, up to the first that is
+// out of order.
+func (r *ListResult) behind(last string) ([]Entry, error) {
+	if len(r.Agents) > profiles.MaxList {
+		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: %s: %d agents on a page, want at most %d", MethodList, len(r.Agents), profiles.MaxList)
+	}
+	for i, e := range r.Agents {
+		if n := max(len(e.AgentID), len(e.Revision)); n > MaxText {
+			return nil, profiles.Errorf(profiles.InvalidProfilePayload, "agdisc: %s: a text of %d octets, want at most %d", MethodList, n, MaxText)
+		}
+		if e.AgentID <= last {
+			return r.Agents[:i], profiles.ErrNext
+		}
+		last = e.AgentID
+	}
+	if r.Next != "" && (len(r.Agents) == 0 || r.Next < last) {
+		return r.Agents, profiles.ErrNext
+	}
+	return r.Agents, nil
 }

@@ -13,6 +13,7 @@ import (
 )
 
 func TestEntriesGoOnUntilTheListingDoesNot(t *testing.T) {
+	longest := strings.Repeat("a", agdisc.MaxText)
 	for name, test := range map[string]struct {
 		pages []string
 		want  []string
@@ -21,8 +22,14 @@ func TestEntriesGoOnUntilTheListingDoesNot(t *testing.T) {
 		"one page":                      {[]string{`{"agents":[{"agent_id":"a"},{"agent_id":"b"}]}`}, []string{"a", "b"}, ""},
 		"two pages":                     {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"b"}]}`}, []string{"a", "b"}, ""},
 		"no agents":                     {[]string{`{"agents":[]}`}, nil, ""},
-		"the same page again":           {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a", "a"}, profiles.ErrNext.Error()},
+		"the same page again":           {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`, `{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a"}, profiles.ErrNext.Error()},
 		"an empty page before the next": {[]string{`{"agents":[],"next":"a"}`}, nil, profiles.ErrNext.Error()},
+		"agents out of order":           {[]string{`{"agents":[{"agent_id":"b"},{"agent_id":"a"}]}`}, []string{"b"}, profiles.ErrNext.Error()},
+		"an agent twice":                {[]string{`{"agents":[{"agent_id":"a"},{"agent_id":"a"}]}`}, []string{"a"}, profiles.ErrNext.Error()},
+		"the longest name":              {[]string{`{"agents":[{"agent_id":"` + longest + `"}]}`}, []string{longest}, ""},
+		"a name that is too long":       {[]string{`{"agents":[{"agent_id":"` + longest + `a"}]}`}, nil, "1025 octets"},
+		"a revision that is too long":   {[]string{`{"agents":[{"agent_id":"a","schema_revision":"` + longest + `a"}]}`}, nil, "1025 octets"},
+		"too many on a page":            {[]string{`{"agents":[` + strings.Repeat(`{"agent_id":"a"},`, profiles.MaxList) + `{"agent_id":"a"}]}`}, nil, "101 agents"},
 		"no page":                       {[]string{`[]`}, nil, "cannot unmarshal"},
 		"a page that is refused":        {[]string{`{"agents":[{"agent_id":"a"}],"next":"a"}`}, []string{"a"}, io.ErrUnexpectedEOF.Error()},
 	} {

@@ -41,14 +41,15 @@ func NewPartners() *Partners {
 }
 
 // Set replaces the list of a partner. Agents with a slash in their id are left out,
-// because they belong to partners of the partner. Cards of agents that are not listed are
+// because they belong to partners of the partner, and so are agents whose texts are too
+// long for the profile. Cards of agents that are not listed are
 // dropped. The caller keeps list.
 func (p *Partners) Set(partner string, list []Entry) {
 	own, listed, octets := make([]Entry, 0, len(list)), make(map[string]bool, len(list)), 0
 	for _, e := range list {
 		e = Entry{AgentID: partner + "/" + e.AgentID, Revision: e.Revision, Behind: true}
 		size := len(e.AgentID) + len(e.Revision)
-		if len(own) == MaxPartnerAgents || strings.Count(e.AgentID, "/") > 1 || octets+size > MaxPartnerOctets {
+		if len(own) == MaxPartnerAgents || strings.Count(e.AgentID, "/") > 1 || max(len(e.AgentID), len(e.Revision)) > MaxText || octets+size > MaxPartnerOctets {
 			continue
 		}
 		own, octets = append(own, e), octets+size
@@ -107,7 +108,15 @@ func (p *Partners) kept(agentID string, req *e1.Envelope, away time.Duration) (a
 
 // crossing says how requests for cards of partners are forwarded.
 func (s *Service) crossing() *profiles.Crossing {
-	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGet: {Operation: "get"}})
+	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGet: {Operation: "get", By: []uint64{TypeDoc, TypeNotModified}}})
+	about := c.Fits
+	c.Fits = func(asked, answer *e1.Envelope) error {
+		var m Get
+		if err := m.Decode(asked.Payload); err != nil || answer.MsgType != TypeNotModified {
+			return about(asked, answer)
+		}
+		return readNotModified(answer.Payload, string(m.AgentID), string(m.IfNoneMatch))
+	}
 	if s.partners != nil {
 		c.Keep, c.Kept = s.partners.keep, s.partners.kept
 	}

@@ -134,8 +134,8 @@ func TestCardsAndAgentsOfAPartnerAreBounded(t *testing.T) {
 	if n := len(p.Agents()); n != agdisc.MaxPartnerAgents {
 		t.Errorf("%d agents are listed, want %d", n, agdisc.MaxPartnerAgents)
 	}
-	long := strings.Repeat("x", agdisc.MaxPartnerOctets/2-len("b/1"))
-	p.Set("b", []agdisc.Entry{{AgentID: "1" + long}, {AgentID: "2" + long}, {AgentID: "3"}})
+	long := strings.Repeat("x", agdisc.MaxText-len("b/1"))
+	p.Set("b", []agdisc.Entry{{AgentID: "1" + long}, {AgentID: "2" + long + "x"}, {AgentID: "3"}, {AgentID: "4", Revision: long + "xxxx"}})
 	if list := p.Agents(); len(list) != 2 {
 		t.Errorf("%d agents with long names are listed, want 2", len(list))
 	}

@@ -184,6 +184,21 @@ func (s *sending) held() (complete bool, err error) {
 	return durable == s.Size, nil
 }
 
+// readAck reads the ACK of a chunk.
+func readAck(env *e1.Envelope, id string, index uint64) error {
+	if env.MsgType != TypeAck {
+		return refusals.Read(env)
+	}
+	var m Ack
+	if err := m.Decode(env.Payload); err != nil {
+		return err
+	}
+	if m.ChunkIndex != index || string(m.ArtifactID) != id {
+		return profiles.Errorf(profiles.InvalidProfilePayload, "artifact: ART_ACK of chunk %d, want %d", m.ChunkIndex, index)
+	}
+	return nil
+}
+
 // chunk sends the next chunk.
 func (s *sending) chunk(ctx context.Context) error {
 	n := int(min(uint64(s.Chunk), s.Size-s.at))
@@ -208,18 +223,11 @@ func (s *sending) chunk(ctx context.Context) error {
 func (s *sending) receive(ctx context.Context) (complete bool, err error) {
 	c := s.calls[0]
 	env, err := c.Recv(ctx)
-	if err == nil && env.MsgType != TypeAck {
-		err = refusals.Read(env)
+	if err == nil {
+		err = readAck(env, s.ArtifactID, c.index)
 	}
 	if refused, ok := errors.AsType[*profiles.PeerError](err); ok && refused.Code == CodeNotFound {
 		refused.Later = true // the offer has ended, perhaps by another upload of the same octets: a new one shows it
-	}
-	var m Ack
-	if err == nil {
-		err = m.Decode(env.Payload)
-	}
-	if err == nil && (m.ChunkIndex != c.index || string(m.ArtifactID) != s.ArtifactID) {
-		err = profiles.Errorf(profiles.InvalidProfilePayload, "artifact: ART_ACK of chunk %d, want %d", m.ChunkIndex, c.index)
 	}
 	if c.index == 0 && s.Sync == nil && (hasCode(err, CodeOrdering) || hasCode(err, CodeNotFound)) {
 		return s.goOn(ctx, err)

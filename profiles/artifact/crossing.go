@@ -17,9 +17,9 @@ import (
 func crossing() *profiles.Crossing {
 	names := p1.Names{Messages: Messages, Field: "artifact_id"}
 	c := names.Crossing(&refusals, map[uint64]profiles.Errand{
-		TypeOffer: {Operation: "offer", Answers: profiles.Refusal},
+		TypeOffer: {Operation: "offer", Answers: profiles.Refusal, By: []uint64{TypeAck}},
 		TypeGet:   {Operation: "get", Answers: profiles.Many},
-		TypeChunk: {Operation: "chunk", Free: true, Part: true},
+		TypeChunk: {Operation: "chunk", Free: true, Part: true, By: []uint64{TypeAck}},
 	})
 	read := c.Read
 	c.Read = func(env *e1.Envelope) (profiles.Errand, error) {
@@ -36,8 +36,35 @@ func crossing() *profiles.Crossing {
 		}
 		return e, err
 	}
+	of := c.Fits
+	c.Fits = func(asked, answer *e1.Envelope) error {
+		if err := of(asked, answer); err != nil || answer.MsgType != TypeAck {
+			return err
+		}
+		return fits(asked, answer)
+	}
 	c.Pass = pass
 	return c
+}
+
+// fits returns why an ACK about the right artifact is not for what was sent.
+func fits(asked, answer *e1.Envelope) error {
+	if asked.MsgType == TypeOffer {
+		var m Offer
+		if err := m.Decode(asked.Payload); err != nil {
+			return err
+		}
+		durable, _, err := profiles.Uvarint(answer.Extensions, ExtDurable)
+		if err == nil && durable > m.TotalSize {
+			err = profiles.Errorf(profiles.InvalidProfilePayload, "artifact: %d octets durable of %d", durable, m.TotalSize)
+		}
+		return err
+	}
+	var m Chunk
+	if err := m.Decode(asked.Payload); err != nil {
+		return err
+	}
+	return readAck(answer, string(m.ArtifactID), m.ChunkIndex)
 }
 
 // passRange is how many octets of an artifact are requested from a partner at once, and
@@ -47,6 +74,9 @@ const passRange = 1 << 20
 // passFor is how long a GET waits for a partner that was lost, or has no room, before the
 // peer gets an error.
 const passFor = 30 * time.Second
+
+// passSilence is how long a partner may take for the next chunk of a GET.
+const passSilence = time.Minute
 
 var passPauses = backoff.Exponential{First: 50 * time.Millisecond, Longest: 2 * time.Second}
 
@@ -76,6 +106,8 @@ type passing struct {
 	next uint64 // index of the next chunk
 	buf  carrier
 	err  error // of sending
+
+	silence *time.Timer // ends what the partner does not go on with
 }
 
 // run answers the GET, and continues over the next session after a lost one.
@@ -86,18 +118,33 @@ func (p *passing) run(ctx context.Context) error {
 		from := p.Start
 		session, err := p.way.Session(ctx)
 		if err == nil {
-			_, err = p.Receive(ctx, session)
+			err = p.receive(ctx, session)
 		}
 		if p.Start > from {
 			retry.Moved()
 		}
 		refused, final := errors.AsType[*profiles.PeerError](err)
-		return p.err == nil && (!final || p.next > 0 && refused.Retryable()), err
+		return p.err == nil && !profiles.Misanswered(err) && (!final || p.next > 0 && refused.Retryable()), err
 	})
+}
+
+// receive takes what comes over one session, until the partner falls silent.
+func (p *passing) receive(ctx context.Context, session profiles.Session) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.silence = time.AfterFunc(passSilence, func() { cancel(context.DeadlineExceeded) })
+	defer p.silence.Stop()
+	_, err := p.Receive(ctx, session)
+	if errors.Is(err, context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // send forwards a chunk to the peer.
 func (p *passing) send(c *Chunk) error {
+	p.silence.Stop() // until the peer has room
+	defer p.silence.Reset(passSilence)
 	on := Chunk{
 		ArtifactID: p.id, ChunkIndex: p.next, Offset: c.Offset, Data: p.buf.room(len(c.Data)),
 		IsTerminal: c.IsTerminal, ResumeToken: c.ResumeToken,

@@ -210,6 +210,9 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload)}
+	if err := out.answeredBy(result.Octets); err != nil {
+		return nil, err
+	}
 	if status, _, err := profiles.Uvarint(env.Extensions, ExtHTTPStatus); err != nil {
 		return nil, err
 	} else if n := int(min(status, 1000)); IsAnswerStatus(n) {
@@ -231,6 +234,19 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		}
 	}
 	return result, nil
+}
+
+// answeredBy returns why a response is none to the call. One that says that the request could
+// not be read has no id.
+func (out *outgoing) answeredBy(octets []byte) error {
+	var response Message
+	if err := response.Scan(octets); err != nil {
+		return err
+	}
+	if key := TokenKey(response.ID()); key != out.key && (response.Error() == nil || string(response.ID()) != "null") {
+		return profiles.Errorf(profiles.InvalidMCPPayload, "mcpmap: a response with the id of another request")
+	}
+	return nil
 }
 
 // route is a reference-counted lane. It is closed with the last reference, because a closed

@@ -46,6 +46,25 @@ func (n *Names) Rename(env *e1.Envelope, f func(name []byte) []byte) ([]byte, er
 	return append(AppendHeader(make([]byte, 0, SizeHeader(env.MsgType, len(body))), env.MsgType, len(body)), body...), nil
 }
 
+// Fits is that of profiles.Crossing: an answer to a message that names something is about
+// that.
+func (n *Names) Fits(asked, answer *e1.Envelope) error {
+	about, err := n.Read(asked)
+	if err != nil || len(about) == 0 {
+		return err
+	}
+	names, err := n.Read(answer)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.Contains(about, name) {
+			return profiles.Errorf(profiles.InvalidProfilePayload, "%s %.80q, want %.80q", n.Field, name, about[0])
+		}
+	}
+	return nil
+}
+
 func (n *Names) rewrite(dst []byte, m *Message, env *e1.Envelope, f func(name []byte) []byte) ([]byte, error) {
 	body, err := Body(env.Payload, env.MsgType, highest(n.Messages))
 	if err != nil {
@@ -91,6 +110,7 @@ func (n *Names) Crossing(refusals *Refusals, errands map[uint64]profiles.Errand)
 			return e, err
 		},
 		Rename:  n.Rename,
+		Fits:    n.Fits,
 		Refused: refusals.Refused,
 		Refuse:  refusals.Refuse,
 	}

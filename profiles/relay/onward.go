@@ -225,6 +225,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 		ID: s.idThere(f.session.Peer().Identity, publisher, id), Topic: r.there(f.partner), Payload: r.payload, TTL: s.leftOf(r), Hops: r.hops + 1,
 	}
 	it.data = nil
+	topic := r.topic
 	wait, err := f.submit(ctx, lane, &p, r.target)
 	release()
 	if err != nil {
@@ -235,6 +236,9 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 	s.work.Go(func() {
 		defer cancel()
 		_, err := wait(ctx)
+		if profiles.Misanswered(err) {
+			err = f.wrong(publisher, topic, err)
+		}
 		f.endAttempt(it, err)
 	})
 }
@@ -260,6 +264,15 @@ func (f *onward) submit(ctx context.Context, lane profiles.Lane, p *Publication,
 
 // errTargets is the error for a delivery with a target that the partner would ignore.
 var errTargets = &profiles.Error{Code: profiles.Internal, Detail: "partner_extension", Text: "relay: the partner does not know of extension 52, targets"}
+
+// wrong tells of an answer by which the partner has broken the protocol. It says nothing of
+// whether the partner has taken custody.
+func (f *onward) wrong(publisher, topic string, err error) error {
+	if f.s.opts.Wrong != nil {
+		f.s.opts.Wrong(f.partner, publisher, topic, err)
+	}
+	return &profiles.Error{Code: profiles.Internal, Detail: "partner_wrong", Retryable: true, Domain: true, Cause: err}
+}
 
 // leftOf returns the remaining lifetime of a delivery, at least a millisecond.
 func (s *Service) leftOf(r *record) time.Duration {

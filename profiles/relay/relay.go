@@ -145,6 +145,11 @@ type Options struct {
 	// to local topics only.
 	Across func(ctx context.Context, errand *Errand) (*Way, error)
 
+	// Wrong is called for an answer to a delivery with which a partner breaks the protocol.
+	// The delivery is published again after a pause. topic is the one here. It must not
+	// block. May be nil.
+	Wrong func(partner, publisher, topic string, err error)
+
 	// Partner returns the name of the partner that has an identity. Its delivery_ids, and
 	// those of deliveries forwarded to it, are remembered for Retention, because a delivery
 	// may be repeated after days. Nil: there are no partners.

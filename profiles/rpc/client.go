@@ -39,7 +39,7 @@ func CallJSON(ctx context.Context, on profiles.Caller, method string, params, re
 		return err
 	}
 	if err := json.Unmarshal(octets, result); err != nil {
-		return fmt.Errorf("rpc: %s: %w", method, err)
+		return &profiles.Error{Code: profiles.InvalidProfilePayload, Text: "rpc: " + method + ": the result is not the JSON of the method", Cause: err}
 	}
 	return nil
 }

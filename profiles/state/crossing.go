@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/hex"
 
 	"github.com/slimwire/swp/e1"
@@ -25,8 +26,27 @@ func read(env *e1.Envelope) (profiles.Errand, error) {
 	default:
 		var m Get
 		err = m.Decode(env.Payload)
-		e.Operation, e.Answers, id = "get", profiles.Once, m.StateID
+		e.Operation, e.Answers, e.By, id = "get", profiles.Once, []uint64{TypePut}, m.StateID
 	}
 	e.Names = []string{hex.EncodeToString(id)}
 	return e, err
+}
+
+// fits is that of profiles.Crossing: a GET is answered with the state that it names.
+func fits(asked, answer *e1.Envelope) error {
+	if answer.MsgType != TypePut {
+		return nil
+	}
+	var m Get
+	if err := m.Decode(asked.Payload); err != nil {
+		return err
+	}
+	var s Put
+	if err := s.Decode(answer.Payload); err != nil {
+		return err
+	}
+	if !bytes.Equal(s.StateID, m.StateID) {
+		return invalid("", "another state than was asked for")
+	}
+	return s.Check()
 }

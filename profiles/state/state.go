@@ -131,7 +131,7 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeErr, Name: "STATE_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
 		Behind:   profiles.PassedOn,
-		Crossing: &profiles.Crossing{Read: read, Refused: refusals.Refused},
+		Crossing: &profiles.Crossing{Read: read, Fits: fits, Refused: refusals.Refused},
 		Operations: []profiles.Operation{
 			{Name: "put", On: "state_id, in lower-case hexadecimal"},
 			{Name: "get", On: "state_id, of a state that somebody else has put"},

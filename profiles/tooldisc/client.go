@@ -17,21 +17,26 @@ func Find(ctx context.Context, on profiles.Caller, id, version string) (Tool, er
 	m := GetReq{ToolID: []byte(id), Version: []byte(version)}
 	var tool Tool
 	err := ask(ctx, on, TypeGetReq, m.Append(make([]byte, 0, m.Size())), TypeGetResp, func(env *e1.Envelope) error {
-		var out GetResp
-		if err := out.Decode(env.Payload); err != nil {
-			return err
-		}
+		out, err := readGetResp(env.Payload, id, version)
 		tool = out.Tool.tool()
 		tool.Stale = profiles.StaleOf(env.Extensions, ExtStale)
-		if tool.ID != id || version != "" && tool.Version != version {
-			return profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: another tool or version than was asked for")
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return Tool{}, err
 	}
 	return tool, nil
+}
+
+// readGetResp reads the answer to a question for a tool.
+func readGetResp(payload []byte, id, version string) (out GetResp, err error) {
+	if err := out.Decode(payload); err != nil {
+		return out, err
+	}
+	if string(out.Tool.ToolID) != id || version != "" && string(out.Tool.Version) != version {
+		return out, profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: another tool or version than was asked for")
+	}
+	return out, nil
 }
 
 // Query says which tools are wanted. The zero value is the first page of all.

@@ -13,7 +13,11 @@ import (
 // call or get it.
 func (s *Service) crossing() *profiles.Crossing {
 	names := p1.Names{Messages: Messages, Field: "tool_id"}
-	c := names.Crossing(&refusals, map[uint64]profiles.Errand{TypeGetReq: {Operation: "get"}, TypeListReq: {Operation: "list", Free: true}})
+	c := names.Crossing(&refusals, map[uint64]profiles.Errand{
+		TypeGetReq:  {Operation: "get", By: []uint64{TypeGetResp}},
+		TypeListReq: {Operation: "list", Free: true, By: []uint64{TypeListResp}},
+	})
+	c.Fits = fits
 	c.May = func(a profiles.Access, identity, _, name string) bool {
 		return profiles.Would(a, identity, "mcp", "tools/call", name) || a.Allowed(identity, Name, "get", name)
 	}
@@ -30,4 +34,17 @@ func (s *Service) crossing() *profiles.Crossing {
 	}
 	c.Keep, c.Kept = s.keep, s.kept
 	return c
+}
+
+// fits is that of profiles.Crossing.
+func fits(asked, answer *e1.Envelope) error {
+	if answer.MsgType != TypeGetResp {
+		return nil
+	}
+	var m GetReq
+	if err := m.Decode(asked.Payload); err != nil {
+		return err
+	}
+	_, err := readGetResp(answer.Payload, string(m.ToolID), string(m.Version))
+	return err
 }

@@ -16,26 +16,29 @@ const (
 )
 
 // SetPartner replaces the tools of a partner, which are listed as partner/tool_id: to
-// identities that may call or get them, but never to partners. Invalid tools are omitted.
+// identities that may call or get them, but never to partners. Invalid tools are omitted, and
+// so is a version that is there already.
 func (s *Service) SetPartner(partner string, tools []Tool) {
 	list := make([]*entry, 0, len(tools))
 	octets := 0
+	known := make(map[[2]string]bool, len(tools))
 	for _, t := range tools {
 		t.ID = partner + "/" + t.ID
+		named := [2]string{t.ID, t.Version}
+		if known[named] {
+			continue
+		}
+		known[named] = true
 		e, err := newEntry(t, "", nil)
-		if err != nil || len(list) == MaxPartnerTools || octets+e.size() > MaxPartnerOctets {
+		if err != nil || len(list) == MaxPartnerTools || octets+e.Octets() > MaxPartnerOctets {
 			continue
 		}
 		e.partner = partner
-		list, octets = append(list, e), octets+e.size()
+		list, octets = append(list, e), octets+e.Octets()
 	}
 	s.partners.Set(partner, list)
 	s.answers.Listed(partner, len(list), octets, func(string) bool { return false }) // the list has them now, or they are gone
 	s.publishNow()
-}
-
-func (e *entry) size() int {
-	return len(e.ID) + len(e.Name) + len(e.Version) + len(e.SchemaRef) + len(e.Payload)
 }
 
 // PartnerAway says that a partner is not there any more: its tools are listed all the

@@ -23,6 +23,11 @@ type Tool struct {
 	Stale time.Duration
 }
 
+// Octets is how many octets the fields have.
+func (t *Tool) Octets() int {
+	return len(t.ID) + len(t.Name) + len(t.Version) + len(t.SchemaRef) + len(t.Payload)
+}
+
 // descriptor returns the message for the tool.
 func (t *Tool) descriptor() Descriptor {
 	return Descriptor{

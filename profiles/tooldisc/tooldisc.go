@@ -175,7 +175,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry)}
 	s.partners.Now = opts.Now
-	s.answers.Most, s.answers.MostOctets, s.answers.Size = MaxPartnerTools, MaxPartnerOctets, (*entry).size
+	s.answers.Most, s.answers.MostOctets, s.answers.Size = MaxPartnerTools, MaxPartnerOctets, (*entry).Octets
 	s.watches.Store(new(map[string]*watch))
 	_, _ = rand.Read(s.tokens.key[:]) // never fails
 	s.ctx, s.stop = context.WithCancel(context.Background())

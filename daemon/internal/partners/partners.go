@@ -45,6 +45,7 @@ type Partners struct {
 	log       *zap.Logger
 	audit     *zap.Logger
 	refusals  *prometheus.CounterVec
+	wrongs    *prometheus.CounterVec
 	dialling  map[bool]*endpoint.Endpoint // for outgoing sessions; the key says whether they offer the error path
 	dialled   part.Connections
 	declared  atomic.Pointer[map[string]*policyhint.Target] // policy hints that the configuration declares, by partner
@@ -90,7 +91,7 @@ type Options struct {
 func New(o Options) *Partners {
 	return &Partners{
 		o: o, log: o.Log.Named(boundlog.Session), conf: make(config.Partners), links: make(map[string]*partner.Link),
-		dialling: make(map[bool]*endpoint.Endpoint), agents: agdisc.NewPartners(), audit: o.Log.Named(boundlog.Security), refusals: newRefusals(),
+		dialling: make(map[bool]*endpoint.Endpoint), agents: agdisc.NewPartners(), audit: o.Log.Named(boundlog.Security), refusals: newRefusals(), wrongs: newWrongs(),
 	}
 }
 
@@ -121,7 +122,7 @@ func (p *Partners) Of(name string) (string, bool) {
 // Offer implements part.Part. It wraps the local backends, so that names of partners are
 // looked up first.
 func (p *Partners) Offer(o *all.Options) error {
-	o.Partner, o.A2A.Refused = p.directory.Asked, p.refusedTask
+	o.Partner, o.A2A.Refused, o.A2A.Wrong = p.directory.Asked, p.refusedTask, p.wrongTask
 	o.MCP.Backend = &partner.Backend{
 		Local: p.o.Local, Directory: &p.directory,
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
@@ -130,6 +131,7 @@ func (p *Partners) Offer(o *all.Options) error {
 	o.AGDISC.Partners, o.AGDISC.Partner = p.agents, p.directory.Knows
 	o.TOOLDISC.Partner, o.TOOLDISC.Partners = p.directory.Knows, p.directory.RefreshTools
 	o.Relay.Behind, o.Relay.Partner, o.Relay.Across = p.Split, p.directory.NameOf, p.directory.Across
+	o.Relay.Wrong = p.wrongDelivery
 	local := o.RPC.Resolve
 	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
 		if m, ok := local(name); ok {
@@ -217,6 +219,7 @@ func (p *Partners) bound(conf config.Partners) {
 // forget removes the counters of a partner that was removed.
 func (p *Partners) forget(name string) {
 	p.refusals.DeletePartialMatch(prometheus.Labels{"partner": name})
+	p.wrongs.DeletePartialMatch(prometheus.Labels{"partner": name})
 	p.o.Forgotten(name)
 }
 
@@ -236,7 +239,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Tasks:   p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
 		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
 		Idle:    p.o.Config.Limits.Idle,
-		Observe: p.observe, Refused: p.refused, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
+		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)
@@ -449,6 +452,7 @@ func (p *Partners) Describe(ch chan<- *prometheus.Desc) {
 	ch <- partnerOctets
 	ch <- partnerExpiry
 	p.refusals.Describe(ch)
+	p.wrongs.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -468,6 +472,7 @@ func (p *Partners) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	p.refusals.Collect(ch)
+	p.wrongs.Collect(ch)
 }
 
 // Adopting returns an Observer that forwards to o and hands the sessions of partners to

@@ -30,10 +30,7 @@ func (p *Partners) refusedTask(r a2a.Refusal) {
 // refused writes the refusal by a partner to the audit trail. The name comes from a peer
 // and the reason from the partner; the log truncates and escapes both.
 func (p *Partners) refused(r partner.Refusal) {
-	p.refusals.WithLabelValues(r.Partner, r.Code.String()).Inc()
-	if _, still := p.Of(r.Partner + "/" + r.Name); !still { // the partner was removed in the meantime
-		p.forget(r.Partner)
-	}
+	p.count(p.refusals.WithLabelValues(r.Partner, r.Code.String()), r.Partner)
 	p.audit.Warn("refused by partner",
 		zap.Stringer("err_code", r.Code),
 		zap.String("partner", r.Partner),
@@ -42,5 +39,45 @@ func (p *Partners) refused(r partner.Refusal) {
 		zap.String("profile", r.Profile),
 		zap.String("operation", r.Operation),
 		zap.String("name", r.Name),
+	)
+}
+
+// count counts something of a partner, unless it was removed meanwhile.
+func (p *Partners) count(c prometheus.Counter, partner string) {
+	c.Inc()
+	if !p.Has(partner) {
+		p.forget(partner)
+	}
+}
+
+// newWrongs counts answers by which partners have broken the protocol. Labels are names from
+// the configuration and of profiles.
+func newWrongs() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "swpd_partner_wrong_answers_total", Help: "Answers by which the partner, or an endpoint behind it, has broken the protocol.",
+	}, []string{"partner", "profile"})
+}
+
+// wrongDelivery is wrong for a delivery.
+func (p *Partners) wrongDelivery(name, publisher, topic string, err error) {
+	p.wrong(partner.Wrong{Partner: name, Caller: publisher, Profile: "relay", Operation: "publish", Name: topic, Err: err})
+}
+
+// wrongTask is wrong for a task, whose name begins with that of the partner.
+func (p *Partners) wrongTask(owner, task string, err error) {
+	name, _, _ := strings.Cut(task, "/")
+	p.wrong(partner.Wrong{Partner: name, Caller: owner, Profile: "a2a", Operation: "task", Name: task, Err: err})
+}
+
+// wrong writes to the audit trail that a partner has broken the protocol with an answer.
+func (p *Partners) wrong(w partner.Wrong) {
+	p.count(p.wrongs.WithLabelValues(w.Partner, w.Profile), w.Partner)
+	p.audit.Warn("wrong answer of partner",
+		zap.String("partner", w.Partner),
+		zap.String("peer", w.Caller),
+		zap.String("profile", w.Profile),
+		zap.String("operation", w.Operation),
+		zap.String("name", w.Name),
+		zap.Error(w.Err),
 	)
 }
