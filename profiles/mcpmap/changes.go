@@ -20,7 +20,7 @@ const (
 // Call it after the new rules are in force. It does not wait.
 func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
 	m.mu.Lock()
-	var sessions []*session
+	var sessions []*serverSession
 	for _, s := range m.sessions {
 		sessions = append(sessions, s)
 	}
@@ -52,7 +52,7 @@ func (c *conn) endless() (list []*Exchange) {
 	return list
 }
 
-func (s *session) listsChanged() {
+func (s *serverSession) listsChanged() {
 	s.mu.Lock()
 	declared := s.declared
 	if !s.begun {

@@ -29,7 +29,7 @@ type Exchange struct {
 
 	m          *Mapping
 	conn       *conn
-	session    *session // nil in the modern era
+	session    *serverSession // nil in the modern era
 	target     string   // name of the server
 	list       *list    // the requested list; nil for other requests
 	req        *profiles.Request
@@ -53,7 +53,7 @@ type Exchange struct {
 
 // newExchange holds a request of a session, or of none, to a server. msg is its outline.
 // Until the call of watch the octets of the request stay valid.
-func (m *Mapping) newExchange(c *conn, s *session, target string, req *profiles.Request, msg *Message) (*Exchange, error) {
+func (m *Mapping) newExchange(c *conn, s *serverSession, target string, req *profiles.Request, msg *Message) (*Exchange, error) {
 	ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline)
 	if err != nil {
 		return nil, err

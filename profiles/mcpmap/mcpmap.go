@@ -96,7 +96,7 @@ type Mapping struct {
 	mu       sync.Mutex
 	closed   bool
 	conns    map[profiles.Session]*conn
-	sessions map[string]*session
+	sessions map[string]*serverSession
 	perPeer  map[string]int // sessions by identity
 }
 
@@ -116,7 +116,7 @@ func New(opts Options) *Mapping {
 	return &Mapping{
 		opts:     opts.withDefaults(),
 		conns:    make(map[profiles.Session]*conn),
-		sessions: make(map[string]*session),
+		sessions: make(map[string]*serverSession),
 		perPeer:  make(map[string]int),
 	}
 }
@@ -198,7 +198,7 @@ type conn struct {
 	mu        sync.Mutex
 	gone      bool
 	exchanges map[string]*Exchange // requests of the peer, by msg_id
-	current   map[string]*session  // newest legacy session of a target, for requests that name none
+	current   map[string]*serverSession  // newest legacy session of a target, for requests that name none
 	client    *Client              // nil until this side calls
 }
 
@@ -208,7 +208,7 @@ func (m *Mapping) conn(sess profiles.Session) *conn {
 	defer m.mu.Unlock()
 	c := m.conns[sess]
 	if c == nil {
-		c = &conn{m: m, sess: sess, exchanges: make(map[string]*Exchange), current: make(map[string]*session)}
+		c = &conn{m: m, sess: sess, exchanges: make(map[string]*Exchange), current: make(map[string]*serverSession)}
 		m.conns[sess] = c
 		context.AfterFunc(sess.Context(), c.lost)
 	}
@@ -219,7 +219,7 @@ func (m *Mapping) conn(sess profiles.Session) *conn {
 func (c *conn) lost() {
 	c.m.mu.Lock()
 	delete(c.m.conns, c.sess)
-	var mine []*session
+	var mine []*serverSession
 	for _, s := range c.m.sessions {
 		if s.livesOn(c) {
 			mine = append(mine, s)

@@ -15,14 +15,14 @@ import (
 // waits for a client that is slow or disconnected.
 
 // Notify implements Counterpart. A change of a list that the client may not see is dropped.
-func (s *session) Notify(octets []byte) {
+func (s *serverSession) Notify(octets []byte) {
 	if s.view().concerns(octets) {
 		s.push(message{kind: Notification, octets: slices.Clone(octets)})
 	}
 }
 
 // Request implements Counterpart.
-func (s *session) Request(x *Exchange, m *Message, answer func(octets []byte)) {
+func (s *serverSession) Request(x *Exchange, m *Message, answer func(octets []byte)) {
 	msg := message{kind: Request, octets: slices.Clone(m.Octets()), answer: answer}
 	if x != nil && x.pin() {
 		msg.related = slices.Clone(x.req.MsgID)
@@ -42,7 +42,7 @@ func (s *session) Request(x *Exchange, m *Message, answer func(octets []byte)) {
 }
 
 // push queues a message for the client.
-func (s *session) push(msg message) {
+func (s *serverSession) push(msg message) {
 	s.mu.Lock()
 	n := len(msg.octets)
 	if s.closed || len(s.due) >= s.m.opts.MaxPending || len(s.due) > 0 && s.dueSize+n > maxDueOctets {
@@ -57,7 +57,7 @@ func (s *session) push(msg message) {
 }
 
 // undelivered gives up a message.
-func (s *session) undelivered(msg *message) {
+func (s *serverSession) undelivered(msg *message) {
 	if msg.kind == Notification {
 		s.m.stats.dropped.Add(1)
 		return
@@ -67,13 +67,13 @@ func (s *session) undelivered(msg *message) {
 }
 
 // answer tells the server that its request failed.
-func (s *session) answer(msg *message, err error) {
+func (s *serverSession) answer(msg *message, err error) {
 	var m Message
 	_ = m.Scan(msg.octets) // was scanned before
 	s.answerWith(msg, AppendFailure(nil, m.ID(), err))
 }
 
-func (s *session) answerWith(msg *message, octets []byte) {
+func (s *serverSession) answerWith(msg *message, octets []byte) {
 	msg.answer(octets)
 	s.mu.Lock()
 	s.asks--
@@ -84,14 +84,14 @@ func (s *session) answerWith(msg *message, octets []byte) {
 }
 
 // startPump starts sending if there is a path. The caller holds mu.
-func (s *session) startPump() {
+func (s *serverSession) startPump() {
 	if !s.pumping && !s.closed && len(s.due) > 0 && (s.home != nil || s.listener != nil) {
 		s.pumping = true
 		go s.pump()
 	}
 }
 
-func (s *session) pump() {
+func (s *serverSession) pump() {
 	for {
 		s.mu.Lock()
 		if s.closed || len(s.due) == 0 {
@@ -161,7 +161,7 @@ type path struct {
 // last, and waits for an answer on that one, the listening connection may be lost without
 // being detected yet. A lane may be used only while an exchange on it is open, so it is
 // pinned until unpin. The caller holds mu.
-func (s *session) path() (path, bool) {
+func (s *serverSession) path() (path, bool) {
 	l := s.listener
 	if l != nil && (s.home == nil || l.conn == s.home) && l.pin() {
 		return path{l.conn.sess, l.lane, l.unpin}, true
@@ -181,7 +181,7 @@ func (s *session) path() (path, bool) {
 }
 
 // send sends one message. A request gets a goroutine that waits for its answer.
-func (s *session) send(msg *message, p path) error {
+func (s *serverSession) send(msg *message, p path) error {
 	env := e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(msg.kind), Payload: msg.octets,
 		Extensions: e1.AppendExtension(nil, ExtSession, []byte(s.id)),
@@ -213,7 +213,7 @@ func (s *session) send(msg *message, p path) error {
 // leftBehind repeats a request once if the client half-closed its path on a connection that
 // is still open: the client no longer listened there, and cannot answer on that stream. It
 // reports whether this is so.
-func (s *session) leftBehind(msg *message, err error, p path) bool {
+func (s *serverSession) leftBehind(msg *message, err error, p path) bool {
 	if msg.again || errors.As(err, new(*profiles.Error)) || s.ctx.Err() != nil || p.sess.Context().Err() != nil {
 		return false
 	}
@@ -234,7 +234,7 @@ func (s *session) leftBehind(msg *message, err error, p path) bool {
 }
 
 // await forwards the client's answer to the server, or reports that there is none.
-func (s *session) await(msg *message, call profiles.Call, p path) {
+func (s *serverSession) await(msg *message, call profiles.Call, p path) {
 	defer call.Close()
 	ctx, cancel := context.WithTimeout(s.ctx, s.m.opts.LongIdle)
 	defer cancel()

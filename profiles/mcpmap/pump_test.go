@@ -40,9 +40,9 @@ func TestAQuestionIsAnsweredOnceAlthoughItsSessionEnds(t *testing.T) {
 	for name, err := range map[string]error{"sent": nil, "not sent": errors.New("no way")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &session{m: New(Options{}), id: "s", target: "t"}
+				s := &serverSession{m: New(Options{}), id: "s", target: "t"}
 				s.ctx, s.cancel = context.WithCancel(t.Context())
-				s.home = &conn{m: s.m, sess: &overtaken{end: s.close, err: err}, current: make(map[string]*session)}
+				s.home = &conn{m: s.m, sess: &overtaken{end: s.close, err: err}, current: make(map[string]*serverSession)}
 				var question Message
 				if err := question.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)); err != nil {
 					t.Fatal(err)

@@ -68,7 +68,7 @@ func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byt
 }
 
 // unheard removes a listener from its session, if it is still there.
-func (s *session) unheard(l *listener) {
+func (s *serverSession) unheard(l *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listener == l {
@@ -88,7 +88,7 @@ func (m *Mapping) End(sess profiles.Session, params []byte) error {
 }
 
 // addressed returns the session in params.
-func (m *Mapping) addressed(sess profiles.Session, params []byte) (*session, error) {
+func (m *Mapping) addressed(sess profiles.Session, params []byte) (*serverSession, error) {
 	var p sessionParams
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, profiles.Errorf(profiles.InvalidProfilePayload, `params are not {"target": string, "session": string}`)

@@ -81,7 +81,7 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 }
 
 // sessionFor returns the session of a request that names none, or nil.
-func (c *conn) sessionFor(msg *Message, target string) *session {
+func (c *conn) sessionFor(msg *Message, target string) *serverSession {
 	if msg.Is(MethodInitialize) || msg.Modern() {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Reque
 			return nil
 		}
 	}
-	var s *session
+	var s *serverSession
 	if id, ok := req.Extensions.Lookup(ExtSession); ok {
 		s = m.session(string(id), c, target(req))
 	} else if name, ok := m.named(req); ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// session is one legacy session: a conversation with a server on one side, the connection
+// serverSession is one legacy serverSession: a conversation with a server on one side, the connection
 // of its client on the other. It belongs to the identity that opened it, outlives its
 // connection for a while, and queues the server's messages until the client returns.
-type session struct {
+type serverSession struct {
 	m        *Mapping
 	id       string
 	identity string
@@ -50,7 +50,7 @@ type message struct {
 
 // open starts a session with its first request.
 func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Server, name string, hidden bool) error {
-	s := &session{
+	s := &serverSession{
 		m: m, id: rand.Text(), identity: req.Session.Peer().Identity, target: name, hidden: hidden, home: c,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -82,7 +82,7 @@ func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Serv
 }
 
 // admit enters a session within the bounds.
-func (m *Mapping) admit(s *session) error {
+func (m *Mapping) admit(s *serverSession) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -100,7 +100,7 @@ func (m *Mapping) admit(s *session) error {
 
 // session returns a session by its id, if it belongs to the peer of c and, if one is named,
 // to the target.
-func (m *Mapping) session(id string, c *conn, target string) *session {
+func (m *Mapping) session(id string, c *conn, target string) *serverSession {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.sessions[id]
@@ -111,18 +111,18 @@ func (m *Mapping) session(id string, c *conn, target string) *session {
 }
 
 // view returns what the client may see of the server.
-func (s *session) view() view {
+func (s *serverSession) view() view {
 	return view{access: s.m.opts.Access, identity: s.identity, server: s.target}
 }
 
-func (c *conn) currentSession(target string) *session {
+func (c *conn) currentSession(target string) *serverSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.current[target]
 }
 
 // named reports whether a session has this id; no session has the id "".
-func (s *session) named(id string) bool {
+func (s *serverSession) named(id string) bool {
 	if s == nil || s.hidden {
 		return id == ""
 	}
@@ -130,7 +130,7 @@ func (s *session) named(id string) bool {
 }
 
 // request passes a request of the client to the conversation.
-func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
+func (s *serverSession) request(c *conn, req *profiles.Request, msg *Message) error {
 	x, err := s.m.newExchange(c, s, s.target, req, msg)
 	if err != nil {
 		return err
@@ -149,14 +149,14 @@ func (s *session) request(c *conn, req *profiles.Request, msg *Message) error {
 	return nil
 }
 
-func (s *session) add(x *Exchange) {
+func (s *serverSession) add(x *Exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = append(s.open, x)
 }
 
 // notify passes a notification of the client to the conversation.
-func (s *session) notify(c *conn, msg *Message) {
+func (s *serverSession) notify(c *conn, msg *Message) {
 	s.setConn(c)
 	s.mu.Lock()
 	conv, closed := s.conv, s.closed
@@ -170,7 +170,7 @@ func (s *session) notify(c *conn, msg *Message) {
 // answered is called at the end of an exchange of the session, with its response if there
 // is one. The answer to initialize gets the session id; without a response there is no
 // session.
-func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Extensions {
+func (s *serverSession) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Extensions {
 	s.mu.Lock()
 	if i := slices.Index(s.open, x); i >= 0 {
 		s.open = slices.Delete(s.open, i, i+1)
@@ -191,14 +191,14 @@ func (s *session) answered(x *Exchange, octets []byte, ext e1.Extensions) e1.Ext
 }
 
 // asking reports whether the client has unanswered requests.
-func (s *session) asking() bool {
+func (s *serverSession) asking() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asks > 0
 }
 
 // setConn makes c the connection of the session.
-func (s *session) setConn(c *conn) {
+func (s *serverSession) setConn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -212,14 +212,14 @@ func (s *session) setConn(c *conn) {
 	s.startPump()
 }
 
-func (s *session) livesOn(c *conn) bool {
+func (s *serverSession) livesOn(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.home == c
 }
 
 // orphan starts the time within which the client must reconnect after c was lost.
-func (s *session) orphan(c *conn) {
+func (s *serverSession) orphan(c *conn) {
 	s.mu.Lock()
 	if s.closed || s.home != c {
 		s.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *session) orphan(c *conn) {
 	s.close()
 }
 
-func (s *session) expire() {
+func (s *serverSession) expire() {
 	s.mu.Lock()
 	orphaned := s.home == nil
 	s.mu.Unlock()
@@ -250,10 +250,10 @@ func (s *session) expire() {
 }
 
 // Ended implements Counterpart.
-func (s *session) Ended() { s.close() }
+func (s *serverSession) Ended() { s.close() }
 
 // close ends the session and its conversation.
-func (s *session) close() {
+func (s *serverSession) close() {
 	s.m.mu.Lock()
 	if s.m.sessions[s.id] == s {
 		delete(s.m.sessions, s.id)
