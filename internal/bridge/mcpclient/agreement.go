@@ -104,14 +104,14 @@ func (t *setting) repeat(ctx context.Context, link Link, target, id string) erro
 }
 
 // notified notes a notification that has left.
-func (s *session) notified(m *mcpmap.Message, octets []byte) {
+func (s *clientSession) notified(m *mcpmap.Message, octets []byte) {
 	if m.Is(methodInitialized) {
 		s.set(setting{key: methodInitialized, octets: octets})
 	}
 }
 
 // note notes a request that the server has answered.
-func (s *session) note(m *mcpmap.Message, octets []byte, result *mcpmap.Result) {
+func (s *clientSession) note(m *mcpmap.Message, octets []byte, result *mcpmap.Result) {
 	sets := m.Is(methodSetLevel) || m.Is(methodSubscribe) || m.Is(methodUnsubscribe)
 	var answer mcpmap.Message
 	if !sets || answer.Scan(result.Octets) != nil || answer.Result() == nil {
@@ -137,7 +137,7 @@ func (s *session) note(m *mcpmap.Message, octets []byte, result *mcpmap.Result) 
 }
 
 // set remembers a setting in place of the one before; without octets it is forgotten.
-func (s *session) set(t setting) {
+func (s *clientSession) set(t setting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.open {

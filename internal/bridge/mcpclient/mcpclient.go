@@ -77,7 +77,7 @@ type Conversation struct {
 	cancel  context.CancelCauseFunc
 	calls   sync.WaitGroup
 	slots   chan struct{} // one for each call in flight
-	session *session      // of the legacy era
+	session *clientSession      // of the legacy era
 
 	writing sync.Mutex
 

@@ -14,8 +14,8 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// session is the session of a client of the legacy era, if it has one.
-type session struct {
+// clientSession is the clientSession of a client of the legacy era, if it has one.
+type clientSession struct {
 	c    *Conversation
 	turn chan struct{}  // held by the goroutine that takes it up
 	work sync.WaitGroup // follow
@@ -32,9 +32,9 @@ type session struct {
 	unheard context.CancelFunc
 }
 
-func newSession(c *Conversation) *session { return &session{c: c, turn: make(chan struct{}, 1)} }
+func newSession(c *Conversation) *clientSession { return &clientSession{c: c, turn: make(chan struct{}, 1)} }
 
-func (s *session) name() string {
+func (s *clientSession) name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id
@@ -52,7 +52,7 @@ var errOver = &profiles.Error{
 }
 
 // on returns the name of the session on a connection, after it was taken up there.
-func (s *session) on(ctx context.Context, link Link) (string, error) {
+func (s *clientSession) on(ctx context.Context, link Link) (string, error) {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -79,7 +79,7 @@ func (s *session) on(ctx context.Context, link Link) (string, error) {
 
 // resume takes the session up on a connection. It reports whether the peer has it; where
 // that cannot be asked the next request shows it.
-func (s *session) resume(ctx context.Context, link Link, id string) (bool, error) {
+func (s *clientSession) resume(ctx context.Context, link Link, id string) (bool, error) {
 	if err := link.MCP.Resume(ctx, s.c.o.Target, id, s.c.events(link)); err != nil {
 		return false, err
 	}
@@ -98,7 +98,7 @@ func (s *session) resume(ctx context.Context, link Link, id string) (bool, error
 
 // known asks the peer whether it has the session. That also binds the session to the
 // connection there.
-func (s *session) known(ctx context.Context, link Link, id string) (bool, error) {
+func (s *clientSession) known(ctx context.Context, link Link, id string) (bool, error) {
 	stream, end, err := s.listen(ctx, link, id)
 	if err != nil {
 		return false, err
@@ -131,7 +131,7 @@ type listening struct {
 }
 
 // listen has the peer tell what the server of the session says on its own account.
-func (s *session) listen(ctx context.Context, link Link, id string) (l listening, end func(), err error) {
+func (s *clientSession) listen(ctx context.Context, link Link, id string) (l listening, end func(), err error) {
 	if l.lane, err = link.Session.Open(ctx); err != nil {
 		return l, nil, err
 	}
@@ -146,7 +146,7 @@ func (s *session) listen(ctx context.Context, link Link, id string) (l listening
 }
 
 // again opens a new session with the initialize message of the client.
-func (s *session) again(ctx context.Context, link Link) (string, error) {
+func (s *clientSession) again(ctx context.Context, link Link) (string, error) {
 	s.mu.Lock()
 	opening, before, told := s.opening, s.agreed, slices.Clone(s.told)
 	s.id, s.at = "", nil
@@ -181,7 +181,7 @@ func (s *session) again(ctx context.Context, link Link) (string, error) {
 }
 
 // answered notes what an answer of the server means for the session.
-func (s *session) answered(m *mcpmap.Message, octets []byte, link Link, id string, result *mcpmap.Result) (*mcpmap.Result, error) {
+func (s *clientSession) answered(m *mcpmap.Message, octets []byte, link Link, id string, result *mcpmap.Result) (*mcpmap.Result, error) {
 	switch {
 	case m.Modern():
 	case m.Is(mcpmap.MethodInitialize):
@@ -196,7 +196,7 @@ func (s *session) answered(m *mcpmap.Message, octets []byte, link Link, id strin
 }
 
 // opened begins a session by the client's initialize.
-func (s *session) opened(octets []byte, link Link, result *mcpmap.Result) {
+func (s *clientSession) opened(octets []byte, link Link, result *mcpmap.Result) {
 	agreed, ok := agreementOf(result.Octets)
 	if !ok {
 		return
@@ -220,7 +220,7 @@ func (s *session) opened(octets []byte, link Link, result *mcpmap.Result) {
 }
 
 // forget notes that the peer does not have the session any more.
-func (s *session) forget(id string) {
+func (s *clientSession) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id == id {
@@ -229,7 +229,7 @@ func (s *session) forget(id string) {
 }
 
 // moved notes that where the session is has to be asked again.
-func (s *session) moved(from profiles.Session) {
+func (s *clientSession) moved(from profiles.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at == from {
@@ -241,7 +241,7 @@ func (s *session) moved(from profiles.Session) {
 var pauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 15 * time.Second}
 
 // follow has the session follow from one connection to the next, and heard there.
-func (s *session) follow() {
+func (s *clientSession) follow() {
 	ctx, cancel := context.WithCancel(s.c.ctx)
 	s.mu.Lock()
 	before := s.unheard
@@ -262,7 +262,7 @@ func (s *session) follow() {
 	})
 }
 
-func (s *session) ended() bool {
+func (s *clientSession) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over != nil
@@ -270,7 +270,7 @@ func (s *session) ended() bool {
 
 // hear takes the session up on the connection there is, and returns when the peer tells
 // no more of it: the connection or the session has ended, or the peer is about to.
-func (s *session) hear(ctx context.Context) {
+func (s *clientSession) hear(ctx context.Context) {
 	link, err := s.c.o.Peer.Link(ctx)
 	if err != nil {
 		return
@@ -298,7 +298,7 @@ func (s *session) hear(ctx context.Context) {
 
 // leave ends the session at the peer. That it fails is of no consequence: the peer ends
 // it by itself after a while.
-func (s *session) leave(ctx context.Context) {
+func (s *clientSession) leave(ctx context.Context) {
 	s.mu.Lock()
 	id, at, release, unheard := s.id, s.at, s.release, s.unheard
 	s.open, s.id, s.at, s.release = false, "", nil, nil
@@ -318,7 +318,7 @@ func (s *session) leave(ctx context.Context) {
 }
 
 // end ends a session by its name.
-func (s *session) end(ctx context.Context, link Link, id string) {
+func (s *clientSession) end(ctx context.Context, link Link, id string) {
 	if id != "" && link.RPC {
 		_, _ = rpc.Call(ctx, link.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(s.c.o.Target, id))
 	}
