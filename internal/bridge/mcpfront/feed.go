@@ -53,7 +53,7 @@ var (
 
 // openFeed begins the feed of a call, which counts as work until the caller calls
 // work.Done. It fails if there are too many, or the session has ended.
-func (s *session) openFeed() (*feed, error) {
+func (s *frontSession) openFeed() (*feed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -70,7 +70,7 @@ func (s *session) openFeed() (*feed, error) {
 }
 
 // append adds a message to a feed. While a client is reading and slow, it waits.
-func (s *session) append(fd *feed, octets []byte) (kept bool) {
+func (s *frontSession) append(fd *feed, octets []byte) (kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for fd.reader != nil && (fd.unread > maxUnread || fd.last-fd.read >= maxUnreadEvents) && s.ctx.Err() == nil {
@@ -91,7 +91,7 @@ func (s *session) append(fd *feed, octets []byte) (kept bool) {
 }
 
 // finish adds the last message of a feed, if there is one, and its HTTP status.
-func (s *session) finish(fd *feed, status int, octets []byte) {
+func (s *frontSession) finish(fd *feed, status int, octets []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fd.status, fd.over = status, true
@@ -103,7 +103,7 @@ func (s *session) finish(fd *feed, status int, octets []byte) {
 }
 
 // put is called with mu held.
-func (s *session) put(fd *feed, octets []byte) {
+func (s *frontSession) put(fd *feed, octets []byte) {
 	if s.dropped && fd.reader == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (s *session) put(fd *feed, octets []byte) {
 
 // makeRoom gives up the oldest messages while there are too many, but for those
 // that are on their way to a client. The caller holds mu.
-func (s *session) makeRoom() {
+func (s *frontSession) makeRoom() {
 	o := &s.f.opts
 	for len(s.entries) > o.MaxEvents || s.octets > o.MaxStored || s.f.stored.Load() > storedSessions*o.MaxStored {
 		i := slices.IndexFunc(s.entries, func(e entry) bool { return e.feed.reader == nil && !e.last() || e.place <= e.feed.read })
@@ -140,7 +140,7 @@ func (s *session) makeRoom() {
 func (e *entry) last() bool { return e.place == e.feed.last }
 
 // remove forgets a message, and with its last message a feed. The caller holds mu.
-func (s *session) remove(i int) {
+func (s *frontSession) remove(i int) {
 	e := s.entries[i]
 	s.entries = slices.Delete(s.entries, i, i+1)
 	s.octets -= int64(len(e.octets))
@@ -150,7 +150,7 @@ func (s *session) remove(i int) {
 
 // discard drops messages even if a client could still ask for them. The caller holds
 // mu.
-func (s *session) discard(which func(entry) bool) {
+func (s *frontSession) discard(which func(entry) bool) {
 	s.entries = slices.DeleteFunc(s.entries, func(e entry) bool {
 		if !which(e) {
 			return false
@@ -162,21 +162,21 @@ func (s *session) discard(which func(entry) bool) {
 }
 
 // forget gives up a feed of which nothing is left. The caller holds mu.
-func (s *session) forget(fd *feed) {
+func (s *frontSession) forget(fd *feed) {
 	if fd.over && fd.reader == nil && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.feed == fd }) {
 		delete(s.feeds, fd.n)
 	}
 }
 
 // wake wakes the goroutines that wait for a change. The caller holds mu.
-func (s *session) wake() {
+func (s *frontSession) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
 // claim makes r the reader of a feed. Where there is one already it fails, or takes
 // its place.
-func (s *session) claim(fd *feed, r *reader, replace bool) bool {
+func (s *frontSession) claim(fd *feed, r *reader, replace bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fd.reader != nil {
@@ -190,7 +190,7 @@ func (s *session) claim(fd *feed, r *reader, replace bool) bool {
 }
 
 // leave is called when r writes no more.
-func (s *session) leave(fd *feed, r *reader) {
+func (s *frontSession) leave(fd *feed, r *reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fd.reader != r {
@@ -206,7 +206,7 @@ func (s *session) leave(fd *feed, r *reader) {
 }
 
 // place finds where a client was, by the id of the last event that it saw.
-func (s *session) place(id string) (fd *feed, after uint64, err error) {
+func (s *frontSession) place(id string) (fd *feed, after uint64, err error) {
 	first, second, ok := strings.Cut(id, "-")
 	n, err1 := strconv.ParseUint(first, 10, 64)
 	after, err2 := strconv.ParseUint(second, 10, 64)
@@ -223,7 +223,7 @@ func (s *session) place(id string) (fd *feed, after uint64, err error) {
 }
 
 // since returns the messages of a feed after a place.
-func (s *session) since(fd *feed, after uint64) (list []entry, over bool, changed <-chan struct{}) {
+func (s *frontSession) since(fd *feed, after uint64) (list []entry, over bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
@@ -235,7 +235,7 @@ func (s *session) since(fd *feed, after uint64) (list []entry, over bool, change
 }
 
 // wrote notes that the client has been sent everything up to a place.
-func (s *session) wrote(fd *feed, upTo uint64, told bool) {
+func (s *frontSession) wrote(fd *feed, upTo uint64, told bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fd.told = fd.told || told
@@ -255,7 +255,7 @@ func (s *session) wrote(fd *feed, upTo uint64, told bool) {
 // serve writes a feed to a client, from a place on, until it is over or the client
 // is gone. The response to a POST is one JSON document if the feed has no more than
 // that to say and says it soon, unless the client prefers events.
-func (s *session) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *reader, after uint64) {
+func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, me *reader, after uint64) {
 	defer s.leave(fd, me)
 	out := eventWriter{f: s.f, w: w}
 	defer out.end()

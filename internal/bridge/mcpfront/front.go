@@ -110,7 +110,7 @@ type Front struct {
 
 	mu        sync.Mutex
 	closed    bool
-	sessions  map[string]*session
+	sessions  map[string]*frontSession
 	perCaller map[string]int
 }
 
@@ -128,7 +128,7 @@ type Stats struct {
 
 // New returns a Front.
 func New(o Options) *Front {
-	f := &Front{opts: o.withDefaults(), sessions: make(map[string]*session), perCaller: make(map[string]int)}
+	f := &Front{opts: o.withDefaults(), sessions: make(map[string]*frontSession), perCaller: make(map[string]int)}
 	f.ctx, f.draining = context.WithCancel(context.Background())
 	return f
 }

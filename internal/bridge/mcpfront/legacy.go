@@ -57,7 +57,7 @@ func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m 
 
 // speaks says whether the version that a request names, if it does, is one that the
 // session can have.
-func (s *session) speaks(r *http.Request) bool {
+func (s *frontSession) speaks(r *http.Request) bool {
 	v := r.Header.Get(mcpheader.Version)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *session) speaks(r *http.Request) bool {
 }
 
 // open says whether initialize has opened the session at the other end.
-func (s *session) open() bool {
+func (s *frontSession) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.remote != ""
@@ -91,7 +91,7 @@ func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string
 }
 
 // request passes a request on. It goes on when the client is gone.
-func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
+func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
 	fd, err := s.openFeed()
 	switch {
 	case errors.Is(err, errDropped): // since it was found
@@ -115,7 +115,7 @@ func (s *session) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Mess
 }
 
 // call executes a request. ctx is the context of the session.
-func (s *session) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
+func (s *frontSession) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 	call := &mcpmap.Call{Target: s.target, Octets: m.Octets(), Events: s.eventsOf(fd)}
 	var link *Link
 	var err error
@@ -146,7 +146,7 @@ func (s *session) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 
 // initial are the events of initialize: they also carry messages of the session
 // that belong to no other call, once it is answered.
-func (s *session) initial(fd *feed) mcpmap.Events {
+func (s *frontSession) initial(fd *feed) mcpmap.Events {
 	where := func() *feed {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *session) initial(fd *feed) mcpmap.Events {
 
 // opened notes what the answer to initialize says, and returns what the client is
 // told.
-func (s *session) opened(initialize bool, m *mcpmap.Message, result *mcpmap.Result) []byte {
+func (s *frontSession) opened(initialize bool, m *mcpmap.Message, result *mcpmap.Result) []byte {
 	if !initialize {
 		return result.Octets
 	}
@@ -188,7 +188,7 @@ func (s *session) opened(initialize bool, m *mcpmap.Message, result *mcpmap.Resu
 }
 
 // notify passes a notification on.
-func (s *session) notify(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
+func (s *frontSession) notify(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
 	link, remote, err := s.way(r.Context())
 	if err == nil {
 		err = link.MCP.Notify(r.Context(), s.target, remote, m.Octets())
@@ -201,7 +201,7 @@ func (s *session) notify(w http.ResponseWriter, r *http.Request, m *mcpmap.Messa
 }
 
 // answer passes the client's answer to a request of the server.
-func (s *session) answer(w http.ResponseWriter, m *mcpmap.Message) {
+func (s *frontSession) answer(w http.ResponseWriter, m *mcpmap.Message) {
 	if a := s.take(mcpmap.TokenKey(m.ID())); a == nil || a.Answer(m.Octets()) != nil {
 		s.f.refuse(w, http.StatusBadRequest, invalid("no request of the server waits for this answer"))
 		return

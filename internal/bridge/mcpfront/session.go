@@ -16,9 +16,9 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// session is one legacy session of a client: an id of this front's own, bound to
-// its caller, that stands for a session at the other end of the link.
-type session struct {
+// frontSession is one legacy frontSession of a client: an id of this front's own, bound to
+// its caller, that stands for a frontSession at the other end of the link.
+type frontSession struct {
 	f      *Front
 	id     string // random, never sufficient without the caller (ABUSE GW-05)
 	caller string
@@ -61,8 +61,8 @@ const (
 const leaveTime = 5 * time.Second
 
 // open enters a new session.
-func (f *Front) open(caller, target string, link *Link) (*session, bool) {
-	s := &session{
+func (f *Front) open(caller, target string, link *Link) (*frontSession, bool) {
+	s := &frontSession{
 		f: f, id: rand.Text(), caller: caller, target: target, link: link,
 		asked: make(map[string]waiting), feeds: make(map[uint64]*feed), changed: make(chan struct{}), uses: 1,
 	}
@@ -83,7 +83,7 @@ func (f *Front) open(caller, target string, link *Link) (*session, bool) {
 
 // session returns the session that a request is of, and keeps it from expiring until
 // release. Another caller or target gets none.
-func (f *Front) session(r *http.Request, target string) *session {
+func (f *Front) session(r *http.Request, target string) *frontSession {
 	f.mu.Lock()
 	s := f.sessions[r.Header.Get(mcpheader.Session)]
 	f.mu.Unlock()
@@ -94,14 +94,14 @@ func (f *Front) session(r *http.Request, target string) *session {
 	return s
 }
 
-func (s *session) use() {
+func (s *frontSession) use() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uses++
 	s.expiry.Stop()
 }
 
-func (s *session) release() {
+func (s *frontSession) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.uses--; s.uses == 0 && s.ctx.Err() == nil {
@@ -109,7 +109,7 @@ func (s *session) release() {
 	}
 }
 
-func (s *session) expire() {
+func (s *frontSession) expire() {
 	s.mu.Lock()
 	used := s.uses > 0
 	s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *session) expire() {
 
 // drop ends the session on this side: calls are cancelled, streams end, the id is
 // unknown from now on. Only the first caller gets true.
-func (s *session) drop() bool {
+func (s *frontSession) drop() bool {
 	s.f.mu.Lock()
 	mine := s.f.sessions[s.id] == s
 	if mine {
@@ -152,7 +152,7 @@ func (s *session) drop() bool {
 
 // end ends the session here and at the other end. That the latter fails is of no
 // consequence: it ends the session by itself after a while.
-func (s *session) end(ctx context.Context) {
+func (s *frontSession) end(ctx context.Context) {
 	s.mu.Lock()
 	link, remote := s.link, s.remote
 	s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *session) end(ctx context.Context) {
 }
 
 // gone ends the session because the other end knows of it no more.
-func (s *session) gone() {
+func (s *frontSession) gone() {
 	s.mu.Lock()
 	link, remote := s.link, s.remote
 	s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *session) gone() {
 
 // way returns the link of the session. When the one before was lost, the session is
 // taken to the new one.
-func (s *session) way(ctx context.Context) (link *Link, remote string, err error) {
+func (s *frontSession) way(ctx context.Context) (link *Link, remote string, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	link, err = s.f.opts.Connect(ctx, s.caller)
@@ -201,12 +201,12 @@ func (s *session) way(ctx context.Context) (link *Link, remote string, err error
 }
 
 // events hear what the server says on its own account.
-func (s *session) events() mcpmap.Events {
+func (s *frontSession) events() mcpmap.Events {
 	return s.eventsOf(s.feeds[0]) // which is never another one
 }
 
 // eventsOf hear what belongs to a feed.
-func (s *session) eventsOf(fd *feed) mcpmap.Events {
+func (s *frontSession) eventsOf(fd *feed) mcpmap.Events {
 	return mcpmap.Events{
 		Notification: func(octets []byte) { s.append(fd, octets) },
 		Request:      func(a *mcpmap.Asked) { s.ask(fd, a) },
@@ -215,7 +215,7 @@ func (s *session) eventsOf(fd *feed) mcpmap.Events {
 
 // ask puts a request of the server to the client: on the stream that it belongs to
 // if that is there or will be taken up again, else on the GET stream.
-func (s *session) ask(fd *feed, a *mcpmap.Asked) {
+func (s *frontSession) ask(fd *feed, a *mcpmap.Asked) {
 	key, now := mcpmap.TokenKey(a.Message.ID()), time.Now()
 	s.mu.Lock()
 	if len(s.asked) >= maxAsked {
@@ -246,7 +246,7 @@ func (s *session) ask(fd *feed, a *mcpmap.Asked) {
 }
 
 // take returns the request that an answer is for, which waits no more.
-func (s *session) take(key string) *mcpmap.Asked {
+func (s *frontSession) take(key string) *mcpmap.Asked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.asked[key]
@@ -259,7 +259,7 @@ var pauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 5 * tim
 
 // listen tells the other end, while r reads the GET stream, that somebody listens.
 // That binds the session to the link it has now, also after another was lost.
-func (s *session) listen(ctx context.Context, r *reader) {
+func (s *frontSession) listen(ctx context.Context, r *reader) {
 	for failures := 0; ; failures++ {
 		err := s.listenOnce(ctx)
 		var failed *rpc.Error
@@ -286,7 +286,7 @@ func (s *session) listen(ctx context.Context, r *reader) {
 
 // listenOnce returns io.EOF when the session has ended at the other end, or another
 // listener has taken its place.
-func (s *session) listenOnce(ctx context.Context) error {
+func (s *frontSession) listenOnce(ctx context.Context) error {
 	link, remote, err := s.way(ctx)
 	if err != nil {
 		return err
