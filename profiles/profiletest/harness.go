@@ -22,7 +22,7 @@ type Harness struct {
 
 	t       testing.TB
 	profile *profiles.Profile
-	session *session
+	session *silentPeer
 	count   uint64
 	open    sync.WaitGroup
 
@@ -40,7 +40,7 @@ func New(t testing.TB, profile *profiles.Profile) *Harness {
 func NewAs(t testing.TB, profile *profiles.Profile, identity string) *Harness {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &Harness{t: t, profile: profile, session: &session{ctx, identity}}
+	h := &Harness{t: t, profile: profile, session: &silentPeer{ctx, identity}}
 	t.Cleanup(func() {
 		cancel()
 		done := make(chan struct{})
@@ -390,19 +390,19 @@ func (taken) Hold(*profiles.Request, bool) (*profiles.Request, profiles.Responde
 func (taken) Scratch(n int) []byte   { return make([]byte, 0, n) }
 func (taken) About(profiles.Subject) {}
 
-// session is a peer that accepts everything and answers nothing.
-type session struct {
+// silentPeer is a peer that accepts everything and answers nothing.
+type silentPeer struct {
 	ctx      context.Context
 	identity string
 }
 
 var errNoCalls = errors.New("profiletest: this peer cannot be called")
 
-func (s *session) Peer() *profiles.Peer {
+func (s *silentPeer) Peer() *profiles.Peer {
 	return &profiles.Peer{Identity: s.identity, Transport: "pipe"}
 }
-func (s *session) Open(context.Context) (profiles.Lane, error)              { return s, nil }
-func (s *session) Call(context.Context, e1.Envelope) (profiles.Call, error) { return nil, errNoCalls }
-func (s *session) Send(context.Context, e1.Envelope) error                  { return nil }
-func (s *session) Context() context.Context                                 { return s.ctx }
-func (s *session) Close() error                                             { return nil }
+func (s *silentPeer) Open(context.Context) (profiles.Lane, error)              { return s, nil }
+func (s *silentPeer) Call(context.Context, e1.Envelope) (profiles.Call, error) { return nil, errNoCalls }
+func (s *silentPeer) Send(context.Context, e1.Envelope) error                  { return nil }
+func (s *silentPeer) Context() context.Context                                 { return s.ctx }
+func (s *silentPeer) Close() error                                             { return nil }
