@@ -39,7 +39,7 @@ type Session struct {
 	room     room.Gate     // opened when queue has become shorter
 	wake     chan struct{}
 	calls    map[string]*call
-	inflight map[string]*exchange
+	inflight map[string]*heldRequest
 	deferred deferred
 	verdicts []Verdict
 	work     sync.WaitGroup // the loop and what was detached
@@ -83,7 +83,7 @@ func Pair(aName string, a *profiles.Registry, bName string, b *profiles.Registry
 		return &Session{
 			peer: profiles.Peer{Identity: peer, Transport: "pipe"}, registry: registry,
 			ctx: ctx, cancel: cancel, opts: opts,
-			wake: make(chan struct{}, 1), calls: make(map[string]*call), inflight: make(map[string]*exchange),
+			wake: make(chan struct{}, 1), calls: make(map[string]*call), inflight: make(map[string]*heldRequest),
 		}
 	}
 	x, y := end(bName, a), end(aName, b)
@@ -252,7 +252,7 @@ func (s *Session) dispatch(env e1.Envelope) {
 		return
 	}
 	req.Unsolicited = typ.Role&profiles.Initiating == 0
-	x := &exchange{s: s, profile: profile, req: req}
+	x := &heldRequest{s: s, profile: profile, req: req}
 	req.Exchange = x
 	err := profile.Handler.Serve(s.ctx, req, x)
 	x.mu.Lock()
@@ -425,8 +425,8 @@ func (c *call) Close() {
 	wipe(c.last)
 }
 
-// exchange is the Exchange and the Responder of one request.
-type exchange struct {
+// heldRequest is the Exchange and the Responder of one request.
+type heldRequest struct {
 	s       *Session
 	profile *profiles.Profile
 	req     *profiles.Request
@@ -439,7 +439,7 @@ type exchange struct {
 	detached bool // the request is valid until its function returns
 }
 
-func (x *exchange) take(long bool) (*exchange, error) {
+func (x *heldRequest) take(long bool) (*heldRequest, error) {
 	s := x.s
 	s.mu.Lock()
 	n := 0
@@ -473,7 +473,7 @@ func (x *exchange) take(long bool) (*exchange, error) {
 	return x, nil
 }
 
-func (x *exchange) Hold(_ *profiles.Request, long bool) (*profiles.Request, profiles.Responder, error) {
+func (x *heldRequest) Hold(_ *profiles.Request, long bool) (*profiles.Request, profiles.Responder, error) {
 	x, err := x.take(long)
 	if err != nil {
 		return nil, nil, err
@@ -481,7 +481,7 @@ func (x *exchange) Hold(_ *profiles.Request, long bool) (*profiles.Request, prof
 	return x.req, x, nil
 }
 
-func (x *exchange) Detach(_ *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
+func (x *heldRequest) Detach(_ *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
 	x, err := x.take(false)
 	if err != nil {
 		return err
@@ -494,14 +494,14 @@ func (x *exchange) Detach(_ *profiles.Request, f func(context.Context, *profiles
 	return nil
 }
 
-func (x *exchange) Scratch(n int) []byte { return make([]byte, 0, n) }
+func (x *heldRequest) Scratch(n int) []byte { return make([]byte, 0, n) }
 
 // About implements profiles.Exchange. Harness is for those who look at it.
-func (x *exchange) About(profiles.Subject) {}
+func (x *heldRequest) About(profiles.Subject) {}
 
-func (x *exchange) Context() context.Context { return x.s.ctx }
+func (x *heldRequest) Context() context.Context { return x.s.ctx }
 
-func (x *exchange) Send(env e1.Envelope) error {
+func (x *heldRequest) Send(env e1.Envelope) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -510,7 +510,7 @@ func (x *exchange) Send(env e1.Envelope) error {
 	return x.send(env)
 }
 
-func (x *exchange) Offer(env e1.Envelope) error {
+func (x *heldRequest) Offer(env e1.Envelope) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
@@ -522,7 +522,7 @@ func (x *exchange) Offer(env e1.Envelope) error {
 	return x.send(env)
 }
 
-func (x *exchange) Pace(ctx context.Context, octets int) error {
+func (x *heldRequest) Pace(ctx context.Context, octets int) error {
 	x.mu.Lock()
 	over, taken := x.over, x.taken
 	x.mu.Unlock()
@@ -535,7 +535,7 @@ func (x *exchange) Pace(ctx context.Context, octets int) error {
 	return x.s.other.pace(ctx, octets)
 }
 
-func (x *exchange) send(env e1.Envelope) error {
+func (x *heldRequest) send(env e1.Envelope) error {
 	if len(env.MsgID) == 0 {
 		env.MsgID = x.req.MsgID
 	}
@@ -545,7 +545,7 @@ func (x *exchange) send(env e1.Envelope) error {
 	return x.s.other.push(env)
 }
 
-func (x *exchange) Finish(env e1.Envelope) error {
+func (x *heldRequest) Finish(env e1.Envelope) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -556,7 +556,7 @@ func (x *exchange) Finish(env e1.Envelope) error {
 	return err
 }
 
-func (x *exchange) Fail(err error) {
+func (x *heldRequest) Fail(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -570,7 +570,7 @@ func (x *exchange) Fail(err error) {
 }
 
 // end ends the exchange; the caller holds mu.
-func (x *exchange) end(fault *profiles.Error) {
+func (x *heldRequest) end(fault *profiles.Error) {
 	x.over = true
 	if !x.taken {
 		return // dispatch has the last word
