@@ -60,7 +60,7 @@ func (s *stage) work(ctx context.Context, t *a2a.Task, event func(string, []byte
 		over := a2a.ResultBody{TaskID: t.ID}
 		s.app.record(a2a.ProfileID, a2a.TypeResult, over.Append(nil))
 	})
-	s.app.hold(exchange{
+	s.app.hold(heldExchange{
 		takes: func(conn string, a *e1.Envelope) bool {
 			id, err := firstField(a)
 			return err == nil && peerIdentity+conn == t.Peer && bytes.Equal(id, t.ID)
@@ -125,7 +125,7 @@ func (d *delegate) opens(ctx context.Context, conn string, env *e1.Envelope) (op
 		defer delivery.Close()
 		d.receive(d.s.ctx, delivery, id)
 	})
-	d.s.app.hold(exchange{
+	d.s.app.hold(heldExchange{
 		takes: func(to string, a *e1.Envelope) bool {
 			own, err := firstField(a)
 			return err == nil && to == conn && bytes.Equal(own, id) && a.MsgType == a2a.TypeResult

@@ -23,7 +23,7 @@ type application struct {
 	opens func(ctx context.Context, conn string, env *e1.Envelope) (opened bool, err error)
 
 	mu     sync.Mutex
-	held   []exchange
+	held   []heldExchange
 	closed bool
 	left   int // requests that the script left unanswered
 
@@ -32,8 +32,8 @@ type application struct {
 	taken int
 }
 
-// exchange is a request that waits for its answer.
-type exchange struct {
+// heldExchange is a request that waits for its answer.
+type heldExchange struct {
 	takes  func(conn string, answer *e1.Envelope) bool // reports whether an answer belongs to the exchange
 	answer func(answer *e1.Envelope) (terminal bool, err error)
 	drop   func() // ends the exchange without an answer
@@ -53,7 +53,7 @@ func newApplication(s *stage) *application {
 
 // hold holds an exchange until the script ends it. Without a script, or after its end, it
 // ends at once: the stage closes the application then.
-func (a *application) hold(x exchange) {
+func (a *application) hold(x heldExchange) {
 	a.mu.Lock()
 	closed := a.closed
 	if closed {
@@ -81,7 +81,7 @@ func (a *application) send(ctx context.Context, conn string, octets []byte) erro
 			return err
 		}
 	}
-	var x exchange
+	var x heldExchange
 	if err := a.s.await(ctx, func() (found bool) { x, found = a.take(conn, env); return found }); err != nil {
 		return fmt.Errorf("the application was not asked what it is to answer: %.64q", env.Payload)
 	}
@@ -95,12 +95,12 @@ func (a *application) send(ctx context.Context, conn string, octets []byte) erro
 	return nil
 }
 
-func (a *application) take(conn string, env *e1.Envelope) (exchange, bool) {
+func (a *application) take(conn string, env *e1.Envelope) (heldExchange, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := slices.IndexFunc(a.held, func(x exchange) bool { return x.takes(conn, env) })
+	i := slices.IndexFunc(a.held, func(x heldExchange) bool { return x.takes(conn, env) })
 	if i < 0 {
-		return exchange{}, false
+		return heldExchange{}, false
 	}
 	x := a.held[i]
 	a.held = slices.Delete(a.held, i, i+1)
@@ -143,7 +143,7 @@ func (a *application) stops(ctx context.Context, f func()) (answered func()) {
 }
 
 // leave counts an unanswered exchange. The caller holds mu.
-func (a *application) leave(x exchange) {
+func (a *application) leave(x heldExchange) {
 	if x.waits != nil && x.waits() {
 		a.left++
 	}

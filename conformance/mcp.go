@@ -64,7 +64,7 @@ func (v scriptedServer) Do(x *mcpmap.Exchange) {
 		return
 	}
 	id, token := slices.Clone(x.Message.ID()), slices.Clone(x.Message.ProgressToken())
-	v.s.app.hold(exchange{
+	v.s.app.hold(heldExchange{
 		takes: func(_ string, a *e1.Envelope) bool {
 			var m mcpmap.Message
 			if m.Scan(a.Payload) != nil {

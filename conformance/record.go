@@ -55,7 +55,7 @@ func (r recorder) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	id := string(kept.MsgID)
 	at := placeOf(req)
 	r.s.keeps(at)
-	r.s.app.hold(exchange{
+	r.s.app.hold(heldExchange{
 		takes: func(_ string, a *e1.Envelope) bool { return string(a.MsgID) == id },
 		answer: func(a *e1.Envelope) (bool, error) {
 			env := e1.Envelope{MsgType: a.MsgType, Payload: a.Payload}

@@ -75,7 +75,7 @@ func (c *callee) hold(ctx context.Context, peer *profiles.Peer, method string, p
 	answered := c.s.app.stops(ctx, func() {
 		c.s.app.record(rpc.ProfileID, rpc.TypeCancel, new(rpc.Cancel).Append(nil))
 	})
-	c.s.app.hold(exchange{
+	c.s.app.hold(heldExchange{
 		takes: func(conn string, a *e1.Envelope) bool {
 			id, err := firstField(a)
 			c.mu.Lock()
