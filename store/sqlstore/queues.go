@@ -91,8 +91,8 @@ func (e *enqueue) apply(w *writer) error {
 	return nil
 }
 
-// settle is a pending Ack, Nack or Move.
-type settle struct {
+// leaseEnd is a pending Ack, Nack or Move.
+type leaseEnd struct {
 	space, id string
 	lease     uint64
 	then      func(w *writer, it *item) error
@@ -105,14 +105,14 @@ type settle struct {
 
 // Ack implements store.Queues.
 func (s *Store) Ack(space, id string, lease uint64, done func(held bool, err error)) {
-	s.queue.submit(&settle{
+	s.queue.submit(&leaseEnd{
 		space: space, id: id, lease: lease, tell: done, then: (*writer).finish, invalid: checkSizes(space, id, "", "", 0),
 	})
 }
 
 // Nack implements store.Queues.
 func (s *Store) Nack(space, id string, lease uint64, due time.Time, counts bool, done func(held bool, err error)) {
-	s.queue.submit(&settle{
+	s.queue.submit(&leaseEnd{
 		space: space, id: id, lease: lease, tell: done, invalid: checkSizes(space, id, "", "", 0),
 		then: func(w *writer, it *item) error {
 			it.lease, it.due = 0, max(w.s.clock.expiry(due), w.now)
@@ -128,7 +128,7 @@ func (s *Store) Nack(space, id string, lease uint64, due time.Time, counts bool,
 func (s *Store) Move(space, id string, lease uint64, queue string, data []byte, expires time.Time,
 	done func(held bool, err error),
 ) {
-	s.queue.submit(&settle{
+	s.queue.submit(&leaseEnd{
 		space: space, id: id, lease: lease, tell: done, octets: len(queue) + len(data),
 		invalid: checkItem(space, queue, id, "", "", len(data)),
 		then: func(w *writer, it *item) error {
@@ -137,11 +137,11 @@ func (s *Store) Move(space, id string, lease uint64, queue string, data []byte, 
 	})
 }
 
-func (t *settle) size() int { return len(t.space) + len(t.id) + t.octets }
+func (t *leaseEnd) size() int { return len(t.space) + len(t.id) + t.octets }
 
-func (t *settle) done(err error) { t.tell(err == nil && t.held, err) }
+func (t *leaseEnd) done(err error) { t.tell(err == nil && t.held, err) }
 
-func (t *settle) apply(w *writer) error {
+func (t *leaseEnd) apply(w *writer) error {
 	t.held = false
 	if t.invalid != nil {
 		return t.invalid
