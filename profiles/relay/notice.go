@@ -35,15 +35,15 @@ func (s *Service) meet(session profiles.Session) {
 	if s.heralds[heraldKey{session, queueOf(kindDead, identity)}] != nil || s.closed || session.Context().Err() != nil {
 		return
 	}
-	s.tell(session, identity)
+	s.notifySession(session, identity)
 	if s.opts.Behind != nil {
-		s.tell(session, s.alias(identity))
+		s.notifySession(session, s.alias(identity))
 	}
 }
 
-// tell has a session be told of the dead deliveries that are kept under a name. The caller
+// notifySession has a session be told of the dead deliveries that are kept under a name. The caller
 // holds mu.
-func (s *Service) tell(session profiles.Session, name string) {
+func (s *Service) notifySession(session profiles.Session, name string) {
 	h := &herald{s: s, key: heraldKey{session, queueOf(kindDead, name)}}
 	s.heralds[h.key] = h
 	h.seat = s.sit(h.key.queue, noticesAtOnce, h.give)
