@@ -77,7 +77,7 @@ func (p *follow) status() string {
 
 func (p *follow) lost(err error, pause time.Duration) {
 	_ = p.progress.Print("", func() error {
-		p.f.tell("connection lost (%v); trying again in %v", root(err), pause.Round(time.Millisecond))
+		p.f.warnf("connection lost (%v); trying again in %v", root(err), pause.Round(time.Millisecond))
 		return nil
 	})
 }
@@ -145,7 +145,7 @@ func (p *follow) gap(firstHeld uint64) error {
 	if p.f.asJSON {
 		return p.f.printJSON(line{Type: "gap", Task: p.entry.ID, From: from, To: to})
 	}
-	p.f.tell("events %d to %d are no longer held", from, to)
+	p.f.warnf("events %d to %d are no longer held", from, to)
 	return nil
 }
 

@@ -174,7 +174,7 @@ func (l *workLog) say(line workLine, format string, args ...any) {
 		_ = l.f.printJSON(line)
 		return
 	}
-	l.f.tell(format, args...)
+	l.f.warnf(format, args...)
 }
 
 func (l *workLog) connected(c *client.Client, o workerFlags) {

@@ -86,7 +86,7 @@ With --etag the card is printed only if its etag differs.`,
 			case card == nil && f.asJSON:
 				return f.printJSON(map[string]any{"agent_id": args[1], "etag": *etag, "not_modified": true})
 			case card == nil:
-				f.tell("the card is still the one with etag %s", *etag)
+				f.warnf("the card is still the one with etag %s", *etag)
 				return nil
 			case f.asJSON:
 				return f.printJSON(struct {

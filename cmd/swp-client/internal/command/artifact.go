@@ -60,7 +60,7 @@ func (f *flags) transfer(address, verb string, patience time.Duration, run func(
 		Progress: func(done, total uint64) { progress.Say(b.text(done, total, time.Now())) },
 		Lost: func(err error, pause time.Duration) {
 			_ = progress.Print("", func() error {
-				f.tell("%v; again in %v", err, pause.Round(time.Millisecond))
+				f.warnf("%v; again in %v", err, pause.Round(time.Millisecond))
 				return nil
 			})
 		},

@@ -199,7 +199,7 @@ func (f *flags) keep(address string) *client.Kept {
 		Timeout: f.timeout,
 		Lost: func(err error) {
 			if f.verbose {
-				f.tell("connection lost (%v); a new one is made when it is needed", root(err))
+				f.warnf("connection lost (%v); a new one is made when it is needed", root(err))
 			}
 		},
 	})
@@ -240,7 +240,7 @@ func (f *flags) options(address string) (client.Options, error) {
 // that is not there is an error of the connection.
 func (f *flags) warnOfKey(file string) {
 	if err := config.CheckPrivate(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.warned.Do(func() { f.tell("%v", err) })
+		f.warned.Do(func() { f.warnf("%v", err) })
 	}
 }
 
@@ -270,7 +270,7 @@ func (f *flags) findIdentity() (client.Identity, error) {
 				id.CA = found.CA
 			}
 			if f.verbose {
-				f.tell("certificate %s, authorities of servers %s", id.Cert, id.CA)
+				f.warnf("certificate %s, authorities of servers %s", id.Cert, id.CA)
 			}
 			return id, nil
 		}
@@ -297,8 +297,8 @@ func list(dirs []string) string {
 	return strings.Join(named, ", ")
 }
 
-// tell writes a remark on standard error.
-func (f *flags) tell(format string, args ...any) {
+// warnf writes a remark on standard error.
+func (f *flags) warnf(format string, args ...any) {
 	_, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, plain.Args(args)...)))
 }
 

@@ -165,11 +165,11 @@ func (l *listener) move(cursor uint64, more int) error {
 
 func (l *listener) gap(after, start uint64) {
 	l.skip = 0
-	l.f.tell("events between the cursors %d and %d are no longer held; some may be missing here", after, start)
+	l.f.warnf("events between the cursors %d and %d are no longer held; some may be missing here", after, start)
 }
 
 func (l *listener) lost(err error, pause time.Duration) {
-	l.f.tell("%v; subscribing again in %v", err, pause.Round(time.Millisecond))
+	l.f.warnf("%v; subscribing again in %v", err, pause.Round(time.Millisecond))
 }
 
 // printedEvent is an event as JSON.

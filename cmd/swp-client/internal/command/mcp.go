@@ -343,7 +343,7 @@ As an entry of mcpServers:
 		defer peer.Close()
 		return client.Stdio(cmd.Context(), client.StdioOptions{
 			Peer: peer, Target: target, In: f.in, Out: f.out, Drain: f.timeout,
-			Complain: func(text string) { f.tell("%s", plain.Text(text)) },
+			Complain: func(text string) { f.warnf("%s", plain.Text(text)) },
 		})
 	}
 	return cli.UntilStopped(takes(cmd, connects, traces, hints, chains))

@@ -176,6 +176,6 @@ func (f *flags) join(ctx context.Context, c *client.Client) error {
 // remark says what is of interest to those who ask for more than results.
 func (f *flags) remark(format string, args ...any) {
 	if f.verbose {
-		f.tell(format, args...)
+		f.warnf(format, args...)
 	}
 }

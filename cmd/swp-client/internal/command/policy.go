@@ -132,7 +132,7 @@ func (f *flags) sayStopped(err string) {
 		v := key.(policyhint.ViolationError) //nolint:forcetypeassert // stopped stores no other
 		text := (&profiles.Violation{Key: v.Key, Scope: v.Scope, Reason: v.Reason}).Text()
 		if said == false && f.stops.CompareAndSwap(key, false, true) && !strings.Contains(err, text) {
-			f.tell("%s", text)
+			f.warnf("%s", text)
 		}
 		return true
 	})

@@ -202,7 +202,7 @@ func (f *flags) listDead(ctx context.Context, address, topic string, most int, i
 		}
 		in.After = next
 		if most > 0 && printed >= most {
-			f.tell("there may be more; go on with --after %s", next)
+			f.warnf("there may be more; go on with --after %s", next)
 			return nil
 		}
 	}

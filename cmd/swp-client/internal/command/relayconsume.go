@@ -98,12 +98,12 @@ func (f *flags) consume(ctx context.Context, address, topic string, o consumeFla
 		Process: func(_ context.Context, d *relay.Delivery) error { return f.write(d, o.raw) },
 		Attached: func(on *client.Client) {
 			if lost {
-				f.tell("attached to %s at %s", topic, on.Peer().Identity)
+				f.warnf("attached to %s at %s", topic, on.Peer().Identity)
 			}
 		},
 		Lost: func(err error, pause time.Duration) {
 			lost = true
-			f.tell("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
+			f.warnf("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
 		},
 	}
 	if c.MaxInFlight == 0 {
@@ -209,7 +209,7 @@ func (r *runner) process(ctx context.Context, d *relay.Delivery) error {
 		return &client.NotProcessed{Retryable: true, Reason: "stopped"}
 	case errors.As(err, &exited):
 		r.mu.Lock()
-		r.f.tell("delivery %x: the command ended with %v", d.ID, exited)
+		r.f.warnf("delivery %x: the command ended with %v", d.ID, exited)
 		r.mu.Unlock()
 		return &client.NotProcessed{Retryable: exited.ExitCode() != exitData, Reason: "exit_" + strconv.Itoa(exited.ExitCode())}
 	}

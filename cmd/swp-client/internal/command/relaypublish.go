@@ -374,5 +374,5 @@ func (r *relayed) print(n relay.Notice) {
 func (r *relayed) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.f.tell(format, args...)
+	r.f.warnf(format, args...)
 }

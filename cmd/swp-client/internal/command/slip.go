@@ -129,7 +129,7 @@ With --jsonl a JSON object is printed for each: {"ok":true,"wire":"…"}, or
 			if *jsonl {
 				return f.printRefused(slipjson.ClassOf(err))
 			}
-			f.tell("line %d: %v", n, err)
+			f.warnf("line %d: %v", n, err)
 			_, err = fmt.Fprintln(f.out)
 			return err
 		})

@@ -56,10 +56,10 @@ func (f *flags) listenSLIP(ctx context.Context, address, agent, file string, cou
 		Agent:   agent, Anchors: table, Count: count, Silence: f.timeout,
 		Heard: func(m client.SLIPMessage) error { return f.printHeard(codec, m) },
 		Attached: func(on *client.Client) {
-			f.tell("agent %s at %s", agent, on.Peer().Identity)
+			f.warnf("agent %s at %s", agent, on.Peer().Identity)
 		},
 		Lost: func(err error, pause time.Duration) {
-			f.tell("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
+			f.warnf("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
 		},
 	}.Listen(ctx)
 }

@@ -188,7 +188,7 @@ Each state is downloaded completely.`,
 				return failed == nil
 			})
 			if more && err == nil && failed == nil && !f.asJSON {
-				f.tell("there are more; print them with --max")
+				f.warnf("there are more; print them with --max")
 			}
 			return errors.Join(err, failed)
 		})
