@@ -147,7 +147,7 @@ var core = []vector{
 		assertions: vectors.Assertions{Policy: &withErrorPath},
 		transcript: []step{
 			mainStep("no handler has this profile"),
-			out("the answer names the code under the msg_id of the request", nil, told("UNKNOWN_PROFILE", true)),
+			out("the answer names the code under the msg_id of the request", nil, errorPathFrame("UNKNOWN_PROFILE", true)),
 		},
 	},
 	{
@@ -225,7 +225,7 @@ var core = []vector{
 		assertions: vectors.Assertions{Policy: &withErrorPath},
 		transcript: []step{
 			mainStep("the stream cannot be resynchronised", closes),
-			out("the answer comes before the end", nil, told("INVALID_FRAME", false)),
+			out("the answer comes before the end", nil, errorPathFrame("INVALID_FRAME", false)),
 		},
 	},
 	{
@@ -234,7 +234,7 @@ var core = []vector{
 		assertions: vectors.Assertions{Policy: &withErrorPath},
 		transcript: []step{
 			mainStep("nothing after the version can be trusted"),
-			out("the answer names the code", nil, told("UNSUPPORTED_VERSION", false)),
+			out("the answer names the code", nil, errorPathFrame("UNSUPPORTED_VERSION", false)),
 		},
 	},
 	{
@@ -243,7 +243,7 @@ var core = []vector{
 		assertions: vectors.Assertions{Policy: &withErrorPath},
 		transcript: []step{
 			mainStep("the frame is refused, the stream is in step"),
-			out("the answer names the code, under a fresh msg_id", nil, told("INVALID_ENVELOPE", false)),
+			out("the answer names the code, under a fresh msg_id", nil, errorPathFrame("INVALID_ENVELOPE", false)),
 			in("the connection goes on", typical.frame(), accept),
 		},
 	},
@@ -278,8 +278,8 @@ var tooLarge = vectors.Expect{Close: new(true), Detail: "ERR_FRAME_TOO_LARGE", A
 // request is an RPC request as far as Core can tell.
 var request = typical.withProfile(rpc)
 
-// told is a frame of the error path.
-func told(code string, sameID bool) vectors.Expect {
+// errorPathFrame is a frame of the error path.
+func errorPathFrame(code string, sameID bool) vectors.Expect {
 	return vectors.Expect{ProfileID: new(uint64(errorPath)), MsgType: new(uint64(1)), SameMsgID: &sameID, Code: code, ErrorCode: "ERR_" + code}
 }
 
