@@ -30,8 +30,8 @@ type Exchange struct {
 	m          *Mapping
 	conn       *conn
 	session    *serverSession // nil in the modern era
-	target     string   // name of the server
-	list       *list    // the requested list; nil for other requests
+	target     string         // name of the server
+	list       *list          // the requested list; nil for other requests
 	req        *profiles.Request
 	w          profiles.Responder
 	began      time.Time

@@ -197,9 +197,9 @@ type conn struct {
 
 	mu        sync.Mutex
 	gone      bool
-	exchanges map[string]*Exchange // requests of the peer, by msg_id
-	current   map[string]*serverSession  // newest legacy session of a target, for requests that name none
-	client    *Client              // nil until this side calls
+	exchanges map[string]*Exchange      // requests of the peer, by msg_id
+	current   map[string]*serverSession // newest legacy session of a target, for requests that name none
+	client    *Client                   // nil until this side calls
 }
 
 // conn returns the state of a connection, and makes it at the first message.

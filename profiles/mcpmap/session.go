@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// serverSession is one legacy serverSession: a conversation with a server on one side, the connection
+// serverSession is one legacy session: a conversation with a server on one side, the connection
 // of its client on the other. It belongs to the identity that opened it, outlives its
 // connection for a while, and queues the server's messages until the client returns.
 type serverSession struct {

@@ -65,7 +65,7 @@ func (taken) Defer(*profiles.Request) func(error) { panic(errTaken) }
 func (taken) After(func(), ...[]byte) bool        { return false }
 
 // Defer keeps only the msg_id of the request, as an endpoint does.
-func (x *heldRequest) Defer(*profiles.Request) func(error) {
+func (x *requestExchange) Defer(*profiles.Request) func(error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.taken {
@@ -87,4 +87,4 @@ func (x *heldRequest) Defer(*profiles.Request) func(error) {
 	}
 }
 
-func (x *heldRequest) After(f func(), _ ...[]byte) bool { return x.s.deferred.wait(f) }
+func (x *requestExchange) After(f func(), _ ...[]byte) bool { return x.s.deferred.wait(f) }

@@ -401,8 +401,10 @@ var errNoCalls = errors.New("profiletest: this peer cannot be called")
 func (s *silentPeer) Peer() *profiles.Peer {
 	return &profiles.Peer{Identity: s.identity, Transport: "pipe"}
 }
-func (s *silentPeer) Open(context.Context) (profiles.Lane, error)              { return s, nil }
-func (s *silentPeer) Call(context.Context, e1.Envelope) (profiles.Call, error) { return nil, errNoCalls }
-func (s *silentPeer) Send(context.Context, e1.Envelope) error                  { return nil }
-func (s *silentPeer) Context() context.Context                                 { return s.ctx }
-func (s *silentPeer) Close() error                                             { return nil }
+func (s *silentPeer) Open(context.Context) (profiles.Lane, error) { return s, nil }
+func (s *silentPeer) Call(context.Context, e1.Envelope) (profiles.Call, error) {
+	return nil, errNoCalls
+}
+func (s *silentPeer) Send(context.Context, e1.Envelope) error { return nil }
+func (s *silentPeer) Context() context.Context                { return s.ctx }
+func (s *silentPeer) Close() error                            { return nil }

@@ -39,7 +39,7 @@ type Session struct {
 	room     room.Gate     // opened when queue has become shorter
 	wake     chan struct{}
 	calls    map[string]*call
-	inflight map[string]*heldRequest
+	inflight map[string]*requestExchange
 	deferred deferred
 	verdicts []Verdict
 	work     sync.WaitGroup // the loop and what was detached
@@ -83,7 +83,7 @@ func Pair(aName string, a *profiles.Registry, bName string, b *profiles.Registry
 		return &Session{
 			peer: profiles.Peer{Identity: peer, Transport: "pipe"}, registry: registry,
 			ctx: ctx, cancel: cancel, opts: opts,
-			wake: make(chan struct{}, 1), calls: make(map[string]*call), inflight: make(map[string]*heldRequest),
+			wake: make(chan struct{}, 1), calls: make(map[string]*call), inflight: make(map[string]*requestExchange),
 		}
 	}
 	x, y := end(bName, a), end(aName, b)
@@ -252,7 +252,7 @@ func (s *Session) dispatch(env e1.Envelope) {
 		return
 	}
 	req.Unsolicited = typ.Role&profiles.Initiating == 0
-	x := &heldRequest{s: s, profile: profile, req: req}
+	x := &requestExchange{s: s, profile: profile, req: req}
 	req.Exchange = x
 	err := profile.Handler.Serve(s.ctx, req, x)
 	x.mu.Lock()
@@ -425,8 +425,8 @@ func (c *call) Close() {
 	wipe(c.last)
 }
 
-// heldRequest is the Exchange and the Responder of one request.
-type heldRequest struct {
+// requestExchange is the Exchange and the Responder of one request.
+type requestExchange struct {
 	s       *Session
 	profile *profiles.Profile
 	req     *profiles.Request
@@ -439,7 +439,7 @@ type heldRequest struct {
 	detached bool // the request is valid until its function returns
 }
 
-func (x *heldRequest) take(long bool) (*heldRequest, error) {
+func (x *requestExchange) take(long bool) (*requestExchange, error) {
 	s := x.s
 	s.mu.Lock()
 	n := 0
@@ -473,7 +473,7 @@ func (x *heldRequest) take(long bool) (*heldRequest, error) {
 	return x, nil
 }
 
-func (x *heldRequest) Hold(_ *profiles.Request, long bool) (*profiles.Request, profiles.Responder, error) {
+func (x *requestExchange) Hold(_ *profiles.Request, long bool) (*profiles.Request, profiles.Responder, error) {
 	x, err := x.take(long)
 	if err != nil {
 		return nil, nil, err
@@ -481,7 +481,7 @@ func (x *heldRequest) Hold(_ *profiles.Request, long bool) (*profiles.Request, p
 	return x.req, x, nil
 }
 
-func (x *heldRequest) Detach(_ *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
+func (x *requestExchange) Detach(_ *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
 	x, err := x.take(false)
 	if err != nil {
 		return err
@@ -494,14 +494,14 @@ func (x *heldRequest) Detach(_ *profiles.Request, f func(context.Context, *profi
 	return nil
 }
 
-func (x *heldRequest) Scratch(n int) []byte { return make([]byte, 0, n) }
+func (x *requestExchange) Scratch(n int) []byte { return make([]byte, 0, n) }
 
 // About implements profiles.Exchange. Harness is for those who look at it.
-func (x *heldRequest) About(profiles.Subject) {}
+func (x *requestExchange) About(profiles.Subject) {}
 
-func (x *heldRequest) Context() context.Context { return x.s.ctx }
+func (x *requestExchange) Context() context.Context { return x.s.ctx }
 
-func (x *heldRequest) Send(env e1.Envelope) error {
+func (x *requestExchange) Send(env e1.Envelope) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -510,7 +510,7 @@ func (x *heldRequest) Send(env e1.Envelope) error {
 	return x.send(env)
 }
 
-func (x *heldRequest) Offer(env e1.Envelope) error {
+func (x *requestExchange) Offer(env e1.Envelope) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
@@ -522,7 +522,7 @@ func (x *heldRequest) Offer(env e1.Envelope) error {
 	return x.send(env)
 }
 
-func (x *heldRequest) Pace(ctx context.Context, octets int) error {
+func (x *requestExchange) Pace(ctx context.Context, octets int) error {
 	x.mu.Lock()
 	over, taken := x.over, x.taken
 	x.mu.Unlock()
@@ -535,7 +535,7 @@ func (x *heldRequest) Pace(ctx context.Context, octets int) error {
 	return x.s.other.pace(ctx, octets)
 }
 
-func (x *heldRequest) send(env e1.Envelope) error {
+func (x *requestExchange) send(env e1.Envelope) error {
 	if len(env.MsgID) == 0 {
 		env.MsgID = x.req.MsgID
 	}
@@ -545,7 +545,7 @@ func (x *heldRequest) send(env e1.Envelope) error {
 	return x.s.other.push(env)
 }
 
-func (x *heldRequest) Finish(env e1.Envelope) error {
+func (x *requestExchange) Finish(env e1.Envelope) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -556,7 +556,7 @@ func (x *heldRequest) Finish(env e1.Envelope) error {
 	return err
 }
 
-func (x *heldRequest) Fail(err error) {
+func (x *requestExchange) Fail(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -570,7 +570,7 @@ func (x *heldRequest) Fail(err error) {
 }
 
 // end ends the exchange; the caller holds mu.
-func (x *heldRequest) end(fault *profiles.Error) {
+func (x *requestExchange) end(fault *profiles.Error) {
 	x.over = true
 	if !x.taken {
 		return // dispatch has the last word

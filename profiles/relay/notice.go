@@ -41,8 +41,8 @@ func (s *Service) meet(session profiles.Session) {
 	}
 }
 
-// notifySession has a session be told of the dead deliveries that are kept under a name. The caller
-// holds mu.
+// notifySession starts the notices to a session about the dead deliveries stored under a
+// name. The caller holds mu.
 func (s *Service) notifySession(session profiles.Session, name string) {
 	h := &herald{s: s, key: heraldKey{session, queueOf(kindDead, name)}}
 	s.heralds[h.key] = h

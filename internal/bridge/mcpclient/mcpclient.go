@@ -76,8 +76,8 @@ type Conversation struct {
 	ctx     context.Context // of all that is under way
 	cancel  context.CancelCauseFunc
 	calls   sync.WaitGroup
-	slots   chan struct{} // one for each call in flight
-	session *clientSession      // of the legacy era
+	slots   chan struct{}  // one for each call in flight
+	session *clientSession // of the legacy era
 
 	writing sync.Mutex
 

@@ -14,7 +14,7 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// clientSession is the clientSession of a client of the legacy era, if it has one.
+// clientSession is the session of a legacy client, if it has one.
 type clientSession struct {
 	c    *Conversation
 	turn chan struct{}  // held by the goroutine that takes it up
@@ -32,7 +32,9 @@ type clientSession struct {
 	unheard context.CancelFunc
 }
 
-func newSession(c *Conversation) *clientSession { return &clientSession{c: c, turn: make(chan struct{}, 1)} }
+func newSession(c *Conversation) *clientSession {
+	return &clientSession{c: c, turn: make(chan struct{}, 1)}
+}
 
 func (s *clientSession) name() string {
 	s.mu.Lock()

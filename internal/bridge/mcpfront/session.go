@@ -16,8 +16,8 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// frontSession is one legacy frontSession of a client: an id of this front's own, bound to
-// its caller, that stands for a frontSession at the other end of the link.
+// frontSession is one legacy session of a client: an id of this front's own, bound to
+// its caller, that stands for a session at the other end of the link.
 type frontSession struct {
 	f      *Front
 	id     string // random, never sufficient without the caller (ABUSE GW-05)
