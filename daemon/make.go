@@ -135,7 +135,7 @@ func (d *daemon) makeBackends() error {
 	d.add(d.teams)
 	d.partners = partners.New(partners.Options{
 		Config: d.config, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
-		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Taken: d.servers.Yield, Forgotten: d.exchanges.ForgetPartner,
+		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Taken: d.servers.Yield, Stored: d.state.Named, Forgotten: d.exchanges.ForgetPartner,
 	})
 	d.add(d.partners)
 	d.endpoints.InFlightOf = d.partners.InFlight

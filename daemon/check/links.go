@@ -71,6 +71,7 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 		if policy.Denied(conf.Identity) {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("partners.%s: access.deny matches %s, so there will be no link", name, conf.Identity))
 		}
+		p.Warnings = append(p.Warnings, config.CapturedBy(name, c.Named(name+"/"))...)
 		p.Partners = append(p.Partners, one)
 	}
 }

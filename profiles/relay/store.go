@@ -49,3 +49,10 @@ func splitID(id string) (publisher, deliveryID string) {
 	}
 	return id[size : size+int(n)], id[size+int(n):]
 }
+
+// TopicQueue returns where a Store has the deliveries of a topic: the name of a queue. The
+// names of queues of topics with a common prefix have a common prefix.
+func TopicQueue(topic string) (in, queue string) { return space, queueOf(kindTopic, topic) }
+
+// TopicOf is the inverse of TopicQueue.
+func TopicOf(queue string) string { return queue[1:] }

@@ -54,6 +54,8 @@ type Partners struct {
 	conf  config.Partners // in force
 	links map[string]*partner.Link
 	shut  bool
+
+	captured map[string][]string // warnings about local names, by partner
 }
 
 // Options configure Partners.
@@ -82,6 +84,9 @@ type Options struct {
 	// Taken is called when the partners change: a name that was local may now belong to a
 	// partner.
 	Taken func(config.Partners)
+
+	// Stored returns stored names that begin with a prefix, by their kind.
+	Stored func(ctx context.Context, prefix string) (map[string][]string, error)
 
 	// Forgotten is called when a partner was removed.
 	Forgotten func(name string)
@@ -318,7 +323,10 @@ func (p *Partners) Endpoints() []*endpoint.Endpoint { return slices.Collect(maps
 
 // Opened implements part.Part. The names of partners are reserved before the first peer
 // connects.
-func (p *Partners) Opened() { p.apply(p.o.Config.Partners) }
+func (p *Partners) Opened() {
+	p.capture(p.o.Config)
+	p.apply(p.o.Config.Partners)
+}
 
 // Recheck implements part.Part.
 func (p *Partners) Recheck() (kept, closed int) { return p.o.Keeper.RecheckAll(p.dialled.List()) }
@@ -362,7 +370,7 @@ func (p *Partners) Status() []Status {
 
 // Look implements part.Part.
 func (p *Partners) Look(h *part.Health) {
-	h.Warnings = append(append(h.Warnings, p.warnings()...), p.expiries()...)
+	h.Warnings = slices.Concat(h.Warnings, p.warnings(), p.expiries(), p.captures())
 }
 
 // warnings lists the partners that are not connected.
@@ -424,6 +432,7 @@ func (p *Partners) Prepare(c *config.Config) (part.Change, error) {
 		Commit: commit,
 		Then: func() {
 			p.o.Taken(c.Partners)
+			p.capture(c)
 			p.apply(c.Partners)
 		},
 	}, nil
