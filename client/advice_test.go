@@ -198,14 +198,8 @@ func (s *stage) callWithin(ctx context.Context, address string) error {
 
 // used is the error of a connection that has carried a call and then ended.
 func (s *stage) used(address string, end func()) error {
-	c, err := Dial(s.t.Context(), address, s.opts)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := s.carried(address)
 	defer c.Close()
-	if _, err := rpc.Call(s.t.Context(), c.Session, rpc.MethodPing, nil); err != nil {
-		s.t.Fatal(err)
-	}
 	end()
 	select {
 	case <-c.Context().Done():
@@ -213,6 +207,23 @@ func (s *stage) used(address string, end func()) error {
 		s.t.Fatal("the connection did not end")
 	}
 	return c.Explain(context.Cause(c.Context()))
+}
+
+// carried returns a connection that has carried a call. One that ends for its idleness
+// before, which it does where the machine is busy, is made anew.
+func (s *stage) carried(address string) *Client {
+	for began := time.Now(); ; {
+		c, err := Dial(s.t.Context(), address, s.opts)
+		if err == nil {
+			if _, err = rpc.Call(s.t.Context(), c.Session, rpc.MethodPing, nil); err == nil {
+				return c
+			}
+			c.Close()
+		}
+		if time.Since(began) > patience {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // provocation makes the error that an advice is for.
