@@ -181,7 +181,8 @@ type Session interface {
 
 // Lane carries the messages of one or more lifecycles in order. It is safe for concurrent
 // use. Zero fields of an envelope are filled in as by a Responder, except ProfileID and
-// MsgType, which are required. An empty MsgID becomes a new one.
+// MsgType, which are required. An empty MsgID becomes a new one. Octets that the envelope
+// refers to are copied or written before Call or Send returns.
 type Lane interface {
 	// Call sends env under a new msg_id and returns the exchange. env.MsgID must be empty.
 	Call(ctx context.Context, env e1.Envelope) (Call, error)

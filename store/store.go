@@ -76,8 +76,8 @@ type Records interface {
 
 	// Scan calls yield with the records of a space whose key begins with prefix and is
 	// greater than after, in order of the octets of the keys, until yield returns false. It
-	// may miss records written during the scan. A damaged record ends the scan with
-	// ErrDamaged after the records before it.
+	// may miss records written during the scan. value is valid until yield returns. A
+	// damaged record ends the scan with ErrDamaged after the records before it.
 	Scan(ctx context.Context, space, prefix, after string,
 		yield func(key string, version uint64, value []byte) bool) error
 }

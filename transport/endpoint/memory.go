@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// memory is a budget for frame octets in flight: read buffers that grew for a large frame,
-// and copies of requests. Small frames use none of it, so they are served even if it is
-// spent. The endpoint has one; each connection has another one with a smaller limit.
+// memory is a budget for octets in flight: read buffers that grew for a large frame, copies
+// of requests, large answers to calls and large outputs. Small frames that are answered
+// inside Serve use none of it, so they are served even if it is spent. The endpoint has one;
+// each connection has another one with a smaller limit.
 type memory struct {
 	mu    sync.Mutex
 	limit int
