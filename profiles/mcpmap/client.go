@@ -41,6 +41,11 @@ type Call struct {
 	// Octets is the JSON-RPC request. It is sent unchanged.
 	Octets []byte
 
+	// SameID refuses a response with the id of another request: the client that has asked may
+	// have asked others, too, and would take it for their answer. An error without an id, or
+	// with null, passes.
+	SameID bool
+
 	// Events receives the messages that belong to this call. With initialize it also
 	// receives messages of the session that no call receives.
 	Events Events
@@ -210,8 +215,10 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload)}
-	if err := out.answeredBy(result.Octets); err != nil {
-		return nil, err
+	if call.SameID {
+		if err := out.answeredBy(result.Octets); err != nil {
+			return nil, err
+		}
 	}
 	if status, _, err := profiles.Uvarint(env.Extensions, ExtHTTPStatus); err != nil {
 		return nil, err
@@ -237,13 +244,14 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 }
 
 // answeredBy returns why a response is none to the call. One that says that the request could
-// not be read has no id.
+// not be read has no id, or null.
 func (out *outgoing) answeredBy(octets []byte) error {
 	var response Message
 	if err := response.Scan(octets); err != nil {
 		return err
 	}
-	if key := TokenKey(response.ID()); key != out.key && (response.Error() == nil || string(response.ID()) != "null") {
+	id := response.ID()
+	if unread := response.Error() != nil && (len(id) == 0 || string(id) == "null"); TokenKey(id) != out.key && !unread {
 		return profiles.Errorf(profiles.InvalidMCPPayload, "mcpmap: a response with the id of another request")
 	}
 	return nil
