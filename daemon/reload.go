@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/daemon/internal/part"
@@ -104,7 +103,7 @@ type reloader struct {
 	latest  *config.Config // as last read
 	stamp   string         // state of the file at that time
 
-	failure atomic.Pointer[string]   // why the file cannot be used now; nil if it can
+	failure part.Fault               // why the file cannot be used now
 	later   atomic.Pointer[[]string] // keys that wait for the next start
 }
 
@@ -151,7 +150,7 @@ func (r *reloader) readFile(always bool) error {
 		return nil
 	}
 	stamp := part.Stamp(r.started.Source)
-	if !always && stamp == r.stamp && r.failure.Load() == nil {
+	if !always && stamp == r.stamp && !faulty(&r.failure) {
 		return nil
 	}
 	r.stamp = stamp
@@ -160,7 +159,7 @@ func (r *reloader) readFile(always bool) error {
 		r.failed(&r.failure, "configuration not reloaded, the old one stays in force", err)
 		return err
 	}
-	if r.failure.Swap(nil) != nil {
+	if r.failure.Clear() {
 		r.log.Info("configuration can be used again")
 	}
 	r.latest = c
@@ -168,11 +167,15 @@ func (r *reloader) readFile(always bool) error {
 }
 
 // failed records why a file or section is faulty, and logs it once.
-func (r *reloader) failed(failure *atomic.Pointer[string], what string, err error) {
-	text := boundlog.CleanLines(err.Error())
-	if old := failure.Swap(&text); old == nil || *old != text {
+func (r *reloader) failed(fault *part.Fault, what string, err error) {
+	if fault.Set(err) {
 		r.log.Error(what, zap.Error(err))
 	}
+}
+
+func faulty(f *part.Fault) bool {
+	_, ok := f.Text()
+	return ok
 }
 
 // candidate is a section that is ready to change, with its configuration.
@@ -191,7 +194,7 @@ func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
 			c = c.With(r.latest, s.Keys...)
 		}
 		stamp := s.look(c)
-		news := stamp != s.stamp || s.failure.Load() != nil || len(config.Changed(r.running, c)) > 0
+		news := stamp != s.stamp || faulty(&s.failure) || len(config.Changed(r.running, c)) > 0
 		if !all && !news {
 			continue
 		}
@@ -253,7 +256,7 @@ func (r *reloader) take(ready []candidate) {
 		c := &ready[i]
 		stricter = c.Commit() || stricter
 		r.running = r.running.With(c.config, c.Keys...)
-		c.failure.Store(nil)
+		c.failure.Clear()
 		if c.news {
 			r.log.Info(c.Name+" reloaded", c.Fields...)
 		}
@@ -290,12 +293,12 @@ func (r *reloader) Look(h *part.Health) { h.Warnings = append(h.Warnings, r.warn
 
 // warnings describes the differences between the configuration in force and the files.
 func (r *reloader) warnings() (list []string) {
-	if failure := r.failure.Load(); failure != nil {
-		list = append(list, "configuration not reloaded, the old one stays in force: "+*failure)
+	if why, ok := r.failure.Text(); ok {
+		list = append(list, "configuration not reloaded, the old one stays in force: "+why)
 	}
 	for _, s := range r.sections {
-		if failure := s.failure.Load(); failure != nil {
-			list = append(list, s.trouble()+": "+*failure)
+		if why, ok := s.failure.Text(); ok {
+			list = append(list, s.trouble()+": "+why)
 		}
 	}
 	if keys := *r.later.Load(); len(keys) > 0 {

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"strings"
-	"sync/atomic"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
@@ -27,8 +26,8 @@ import (
 type section struct {
 	part.Section
 
-	stamp   string                 // state of the files when they were last read
-	failure atomic.Pointer[string] // why the section is faulty now; nil if it is not
+	stamp   string // state of the files when they were last read
+	failure part.Fault
 }
 
 // look returns the state of the files of a configuration.

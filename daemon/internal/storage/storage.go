@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
@@ -44,7 +43,7 @@ type Storage struct {
 	commits prometheus.Histogram
 	quota   atomic.Int64
 	log     *zap.Logger
-	failure atomic.Pointer[string] // why writes fail now; nil if they succeed
+	failure part.Fault // why writes fail now
 }
 
 // Options configure a Storage.
@@ -172,8 +171,8 @@ func (s *Storage) Check(ctx context.Context) error {
 
 // Look implements part.Part.
 func (s *Storage) Look(h *part.Health) {
-	if failure := s.failure.Load(); failure != nil {
-		h.Reasons = append(h.Reasons, "store: "+strings.TrimPrefix(*failure, "store: "))
+	if why, ok := s.failure.Text(); ok {
+		h.Reasons = append(h.Reasons, "store: "+strings.TrimPrefix(why, "store: "))
 	}
 }
 
@@ -189,7 +188,7 @@ func (s *Storage) probe(ctx context.Context) {
 	err := s.Check(ctx)
 	switch {
 	case err == nil:
-		if s.failure.Swap(nil) != nil {
+		if s.failure.Clear() {
 			s.log.Info("the store can be written again")
 		}
 		return
@@ -198,8 +197,7 @@ func (s *Storage) probe(ctx context.Context) {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("a write took longer than %v", probeFor)
 	}
-	text := boundlog.Clean(err.Error())
-	if old := s.failure.Swap(&text); old == nil || *old != text {
+	if s.failure.Set(err) {
 		s.log.Error(unwell(err), zap.Error(err))
 	}
 }

@@ -82,7 +82,7 @@ func TestAProbeOfAClosedStoreIsNoFailure(t *testing.T) {
 	p.check.Store(&closed)
 	s := &Storage{Store: p, log: zap.NewNop()}
 	s.probe(t.Context())
-	if failure := s.failure.Load(); failure != nil {
-		t.Errorf("failure %q", *failure)
+	if why, faulty := s.failure.Text(); faulty {
+		t.Errorf("failure %q", why)
 	}
 }
