@@ -1,6 +1,9 @@
 package state
 
-import "context"
+import (
+	"bytes"
+	"context"
+)
 
 // found is a state as an identity sees it.
 type found struct {
@@ -36,7 +39,7 @@ func (s *Service) find(ctx context.Context, identity string, id ID, operation st
 	// it was recorded.
 	var some found
 	err = s.opts.Store.Scan(ctx, spaceStates, string(id[:]), "", func(k string, _ uint64, value []byte) bool {
-		some = found{key: key(k), value: value}
+		some = found{key: key(k), value: bytes.Clone(value)}
 		return false
 	})
 	return some, err
