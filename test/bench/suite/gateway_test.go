@@ -12,7 +12,7 @@ import (
 func TestGatewayIsMeasuredOnEveryPath(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "swpd")
 	build := exec.Command("go", "build", "-o", program, "./cmd/swpd")
-	build.Dir = filepath.Join("..", "..")
+	build.Dir = filepath.Join("..", "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
