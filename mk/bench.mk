@@ -9,7 +9,7 @@ BENCH      := $(BIN)/swp-bench
 ##@ Benchmarks
 
 .PHONY: bench
-bench: build swp-bench ## swpd beside raw TLS, raw QUIC, gRPC and NATS; BENCH_ARGS=-h lists the flags, under 10 minutes
+bench: build swp-bench ## swpd beside raw TLS, raw QUIC, gRPC and NATS, and two swpd beside one; BENCH_ARGS=-h lists the flags, under 10 minutes
 	$(BENCH) -swpd $(BIN)/swpd -out $(BENCH_JSON) $(BENCH_ARGS)
 
 .PHONY: bench-quick

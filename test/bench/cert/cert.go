@@ -2,8 +2,9 @@
 //
 // Every system of the comparison gets the same ones: an ECDSA P-256 authority,
 // a server and a client, and the same policy: mutual TLS 1.3 without session
-// tickets. Both leaves carry a URI name, which is their SWP identity, and the
-// names that a dialler on this machine verifies.
+// tickets. A third leaf is for a second swpd, the partner of the server. All leaves
+// carry a URI name, which is their SWP identity, and the names that a dialler on this
+// machine verifies.
 package cert
 
 import (
@@ -24,10 +25,11 @@ import (
 	"time"
 )
 
-// The SWP identities of the two leaves.
+// The SWP identities of the leaves.
 const (
-	ServerIdentity = "spiffe://bench.example/server"
-	ClientIdentity = "spiffe://bench.example/client"
+	ServerIdentity  = "spiffe://bench.example/server"
+	ClientIdentity  = "spiffe://bench.example/client"
+	PartnerIdentity = "spiffe://bench.example/partner"
 )
 
 // Files names the files of one side, as a configuration wants them.
@@ -40,6 +42,9 @@ func Server(dir string) Files { return files(dir, "server") }
 
 // Client returns the files of the client in a directory filled by Make.
 func Client(dir string) Files { return files(dir, "client") }
+
+// Partner returns the files of the second server in a directory filled by Make.
+func Partner(dir string) Files { return files(dir, "partner") }
 
 func files(dir, name string) Files {
 	return Files{
@@ -99,8 +104,8 @@ func (f Files) load() (tls.Certificate, *x509.CertPool, error) {
 	return pair, pool, nil
 }
 
-// Make writes an authority, a server and a client into dir. They are valid for
-// a day.
+// Make writes an authority, a server, a client and a second server into dir. They are
+// valid for a day.
 func Make(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -120,7 +125,10 @@ func Make(dir string) error {
 	if err := makeLeaf(Server(dir), 2, ServerIdentity, ca, key); err != nil {
 		return err
 	}
-	return makeLeaf(Client(dir), 3, ClientIdentity, ca, key)
+	if err := makeLeaf(Client(dir), 3, ClientIdentity, ca, key); err != nil {
+		return err
+	}
+	return makeLeaf(Partner(dir), 4, PartnerIdentity, ca, key)
 }
 
 func makeLeaf(to Files, serial int64, identity string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {

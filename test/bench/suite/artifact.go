@@ -86,19 +86,26 @@ type moved struct {
 	clientPeak, serverPeak int64 // octets resident
 }
 
-// artifact moves a file to each server and back. Ratios use measurements of the same round.
-func (r *run) artifact() error {
+// artifact moves a file to each server and back.
+func (r *run) artifact() (err error) {
+	rounds := max(min(r.opts.Rounds, 3), r.opts.Rounds/3)
+	r.report.Artifact, err = r.moveAll(MoveSystems(), rounds)
+	return err
+}
+
+// moveAll moves a file to the server of each system and back. Ratios use measurements of
+// the same round.
+func (r *run) moveAll(systems []MoveSystem, rounds int) (reports []MoveReport, err error) {
 	dir, err := os.MkdirTemp(r.fleet.dir, "artifact-")
 	if err != nil {
-		return err
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	source := filepath.Join(dir, "source")
 	sum, err := noise(source, r.opts.Artifact)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	systems := MoveSystems()
-	rounds := max(min(r.opts.Rounds, 3), r.opts.Rounds/3)
 	results := map[direction][][]moved{upload: make([][]moved, len(systems)), download: make([][]moved, len(systems))}
 	for round := range rounds {
 		r.say("artifact, %s, round %d of %d", sizeName(r.opts.Artifact), round+1, rounds)
@@ -106,7 +113,7 @@ func (r *run) artifact() error {
 			k := (round + j) % len(systems)
 			up, down, err := r.moveBoth(systems[k], dir, source, sum)
 			if r.ctx.Err() != nil {
-				return context.Cause(r.ctx)
+				return nil, context.Cause(r.ctx)
 			}
 			if err != nil {
 				r.fail(systems[k].ID, err)
@@ -116,9 +123,9 @@ func (r *run) artifact() error {
 		}
 	}
 	for _, d := range []direction{upload, download} {
-		r.report.Artifact = append(r.report.Artifact, moveReport(d, r.opts.Artifact, rounds, systems, results[d]))
+		reports = append(reports, moveReport(d, r.opts.Artifact, rounds, systems, results[d]))
 	}
-	return nil
+	return reports, nil
 }
 
 // moveBoth moves the file to a server and back, and compares.
@@ -142,16 +149,16 @@ func (r *run) moveBoth(s MoveSystem, dir, source string, sum []byte) (up, down m
 	if err != nil {
 		return moved{}, moved{}, err
 	}
-	srv, err := r.fleet.server(s.Server)
+	addr, _, err := r.fleet.reach(s.Server)
 	if err != nil {
 		return moved{}, moved{}, err
 	}
-	return up, down, r.fleet.clients[s.ID].Do("clear", moveArgs{Addr: srv.Addr()}, nil)
+	return up, down, r.fleet.clients[s.ID].Do("clear", moveArgs{Addr: addr}, nil)
 }
 
 // move has one system move a file once.
 func (f *fleet) move(s MoveSystem, d direction, path string) (m moved, err error) {
-	srv, err := f.server(s.Server)
+	addr, pids, err := f.reach(s.Server)
 	if err != nil {
 		return m, err
 	}
@@ -159,7 +166,7 @@ func (f *fleet) move(s MoveSystem, d direction, path string) (m moved, err error
 	if err != nil {
 		return m, err
 	}
-	pids := []int{client.PID(), srv.PID()}
+	pids = append([]int{client.PID()}, pids...)
 	for _, pid := range pids {
 		if err := proc.ResetPeak(pid); err != nil {
 			return m, err
@@ -169,19 +176,24 @@ func (f *fleet) move(s MoveSystem, d direction, path string) (m moved, err error
 	if err != nil {
 		return m, err
 	}
-	if err := client.Do(string(d), moveArgs{Addr: srv.Addr(), Path: path}, &m.took); err != nil {
+	if err := client.Do(string(d), moveArgs{Addr: addr, Path: path}, &m.took); err != nil {
 		return moved{}, err
 	}
 	after, err := cpus(pids...)
 	if err != nil {
 		return moved{}, err
 	}
-	m.clientCPU, m.serverCPU = after[0]-before[0], after[1]-before[1]
-	if m.clientPeak, err = proc.Peak(pids[0]); err == nil {
-		m.serverPeak, err = proc.Peak(pids[1])
-	}
-	if err != nil {
+	m.clientCPU = after[0] - before[0]
+	if m.clientPeak, err = proc.Peak(pids[0]); err != nil {
 		return moved{}, err
+	}
+	for i, pid := range pids[1:] {
+		m.serverCPU += after[i+1] - before[i+1]
+		peak, err := proc.Peak(pid)
+		if err != nil {
+			return moved{}, err
+		}
+		m.serverPeak += peak
 	}
 	return m, nil
 }
@@ -238,7 +250,7 @@ func moveReport(d direction, size, rounds int, systems []MoveSystem, results [][
 
 func (m MoveReport) write(w io.Writer) {
 	section(w, fmt.Sprintf("artifact %s · %s · 1 connection (%d rounds)", m.Direction, sizeName(m.Size), m.Rounds),
-		"", "MB/s", "client CPU s", "server CPU s", "client peak MiB", "server peak MiB", "swpd ÷ it", "min–max", "")
+		"", "MB/s", "client CPU s", "server CPU s", "client peak MiB", "server peak MiB", divided(m.Divided), "min–max", "")
 	for _, r := range m.Rows {
 		if r.Rate == nil {
 			row(w, r.Name, "not measured", "", "", "", "", "", "", "")

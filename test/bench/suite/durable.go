@@ -40,10 +40,10 @@ func Works() []Work {
 // natsDurableKey is the key of the NATS server that stores.
 const natsDurableKey = "nats-durable"
 
-// workSystems are the systems of all works.
+// workSystems are the systems of all works, those that cross a link included.
 func workSystems() []System {
 	var list []System
-	for _, w := range Works() {
+	for _, w := range append(Works(), Crossings()...) {
 		list = append(list, w.Systems...)
 	}
 	return list
@@ -53,7 +53,7 @@ func workSystems() []System {
 func (r *run) durable() error {
 	for _, w := range Works() {
 		for _, cell := range w.Cells {
-			report, err := r.measureWork(w, cell)
+			report, err := r.measureWork(w, cell, r.opts.Rounds)
 			if err != nil {
 				return err
 			}
@@ -63,10 +63,10 @@ func (r *run) durable() error {
 	return nil
 }
 
-func (r *run) measureWork(w Work, cell Cell) (CellReport, error) {
+func (r *run) measureWork(w Work, cell Cell, rounds int) (CellReport, error) {
 	results := make([][]measurement, len(w.Systems))
-	for round := range r.opts.Rounds {
-		r.say("%s, %s, round %d of %d", w.Name, cell, round+1, r.opts.Rounds)
+	for round := range rounds {
+		r.say("%s, %s, round %d of %d", w.Name, cell, round+1, rounds)
 		for j := range w.Systems {
 			k := (round + j) % len(w.Systems)
 			m, err := r.fleet.measure(w.Systems[k], cell)
@@ -79,7 +79,7 @@ func (r *run) measureWork(w Work, cell Cell) (CellReport, error) {
 			results[k] = append(results[k], m)
 		}
 	}
-	c := cellReport(cell, r.opts.Rounds, w.Systems, results)
+	c := cellReport(cell, rounds, w.Systems, results)
 	c.Work = w.Name
 	if bound := w.Promised[cell]; bound > 0 && c.Rows[0].PerSecond != nil {
 		c.Rows[0].Promise = atLeast(c.Rows[0].PerSecond.Median, bound)

@@ -133,11 +133,11 @@ type measurement struct {
 
 // measure has one system exchange for one window.
 func (f *fleet) measure(s System, c Cell) (measurement, error) {
-	srv, err := f.server(s.Server)
+	addr, pids, err := f.reach(s.Server)
 	if err != nil {
 		return measurement{}, err
 	}
-	return f.window(s.ID, srv.Addr(), []int{srv.PID()}, c)
+	return f.window(s.ID, addr, pids, c)
 }
 
 // window has the client of an ID exchange with a server for one window. pids are the

@@ -13,7 +13,6 @@ import (
 	"github.com/slimwire/swp/test/bench/echo"
 	"github.com/slimwire/swp/test/bench/mcpecho"
 	"github.com/slimwire/swp/test/bench/proc"
-	"github.com/slimwire/swp/test/bench/swpd"
 )
 
 // CallPath is a path of an MCP call: directly to the server; through a gateway, which is
@@ -34,11 +33,11 @@ type CallPath struct {
 func CallPaths() []CallPath {
 	return []CallPath{
 		{"mcp-url", "server at a URL", mcpecho.DialHTTP, "", "", ""},
-		{"mcp-url-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-url", "tls", "url"},
-		{"mcp-url-quic", "gateway, two swpd over QUIC", mcpecho.DialHTTP, "mcp-url", "quic", "url"},
+		{"mcp-url-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-url", transportTLS, "url"},
+		{"mcp-url-quic", "gateway, two swpd over QUIC", mcpecho.DialHTTP, "mcp-url", transportQUIC, "url"},
 		{"mcp-url-proxies", "two reverse proxies, HTTP/2 over TLS", mcpecho.DialHTTP, "mcp-url", "", ""},
 		{"mcp-stdio", "server on stdio", dialStdio, "", "", ""},
-		{"mcp-stdio-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-stdio", "tls", "stdio"},
+		{"mcp-stdio-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-stdio", transportTLS, "stdio"},
 	}
 }
 
@@ -75,7 +74,7 @@ func dialStdio(ctx context.Context, _ string, _ cert.Files) (echo.Conn, error) {
 // gateway measures the call on every path. Differences use measurements of the same round.
 func (r *run) gateway() error {
 	if r.opts.SWPD == "" {
-		return errors.New("needs the program itself")
+		return errNeedsProgram
 	}
 	paths := CallPaths()
 	results := make([][]measurement, len(paths))
@@ -99,34 +98,35 @@ func (r *run) gateway() error {
 
 // call has one path make calls for one window.
 func (f *fleet) call(p CallPath) (measurement, error) {
-	srv, err := f.server(mcpKey)
+	addr, pids, err := f.callee(p)
 	if err != nil {
 		return measurement{}, err
 	}
+	return f.window(p.ID, addr, pids, callCell)
+}
+
+// callee returns where a path begins, and the processes that are on it.
+func (f *fleet) callee(p CallPath) (addr string, pids []int, err error) {
+	if p.Transport != "" {
+		g, err := f.gateway(p.Transport)
+		if err != nil {
+			return "", nil, err
+		}
+		return g.Addr(p.Behind), g.PIDs(), nil
+	}
+	srv, err := f.server(mcpKey)
+	if err != nil {
+		return "", nil, err
+	}
 	if p.Direct == "" {
-		return f.window(p.ID, srv.Addr(), nil, callCell)
+		return srv.Addr(), nil, nil
 	}
-	if p.Transport == "" {
-		if f.proxies == nil {
-			if f.proxies, err = f.startProxies(srv.Addr()); err != nil {
-				return measurement{}, err
-			}
+	if f.proxies == nil {
+		if f.proxies, err = f.startProxies(srv.Addr()); err != nil {
+			return "", nil, err
 		}
-		return f.window(p.ID, f.proxies.near.Addr(), f.proxies.PIDs(), callCell)
 	}
-	g, ok := f.gateways[p.Transport]
-	if !ok {
-		command, err := stdioServer()
-		if err != nil {
-			return measurement{}, err
-		}
-		g, err = swpd.StartGateway(f.ctx, f.opts.SWPD, f.dir, p.Transport, swpd.Behind{URL: srv.Addr(), Command: command})
-		if err != nil {
-			return measurement{}, err
-		}
-		f.gateways[p.Transport] = g
-	}
-	return f.window(p.ID, g.Addr(p.Behind), g.PIDs(), callCell)
+	return f.proxies.near.Addr(), f.proxies.PIDs(), nil
 }
 
 // proxies are two reverse proxies in processes of their own.

@@ -9,15 +9,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestGatewayIsMeasuredOnEveryPath(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "swpd")
-	build := exec.Command("go", "build", "-o", program, "./cmd/swpd")
+// program builds swpd.
+func program(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "swpd")
+	build := exec.Command("go", "build", "-o", path, "./cmd/swpd")
 	build.Dir = filepath.Join("..", "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return path
+}
+
+func TestGatewayIsMeasuredOnEveryPath(t *testing.T) {
 	report, err := Run(t.Context(), Options{
-		Parts: []string{PartGateway}, Rounds: 1, SWPD: program, Warmup: time.Millisecond, Duration: 20 * time.Millisecond,
+		Parts: []string{PartGateway}, Rounds: 1, SWPD: program(t), Warmup: time.Millisecond, Duration: 20 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,10 +45,12 @@ func TestGatewayIsMeasuredOnEveryPath(t *testing.T) {
 	}
 }
 
-func TestGatewayNeedsTheProgram(t *testing.T) {
-	report, err := Run(t.Context(), Options{Parts: []string{PartGateway}})
-	if err != nil || len(report.Failures) != 1 {
-		t.Errorf("failures %v, %v", report, err)
+func TestGatewaysNeedTheProgram(t *testing.T) {
+	for _, part := range []string{PartGateway, PartFederation} {
+		report, err := Run(t.Context(), Options{Parts: []string{part}})
+		if err != nil || len(report.Failures) != 1 {
+			t.Errorf("%s: failures %v, %v", part, report, err)
+		}
 	}
 }
 

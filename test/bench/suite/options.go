@@ -20,13 +20,15 @@ const (
 	PartArtifact = "artifact"
 	PartGateway  = "gateway"
 	PartLanguage = "languages"
+
+	PartFederation = "federation"
 )
 
-var parts = []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartIdle}
+var parts = []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartFederation, PartIdle}
 
 // Options say what to run. Zero fields mean their default.
 type Options struct {
-	// Parts is which parts to run, default all.
+	// Parts is which parts to run, default all, or with Quick all but PartFederation.
 	Parts []string
 
 	// Systems and Cells restrict the echoes to these ids; default all. A system includes
@@ -62,7 +64,7 @@ func (o Options) withDefaults() Options {
 		rounds, idle, size = 3, 2000, 64<<20
 	}
 	if len(o.Parts) == 0 {
-		o.Parts = slices.Clone(parts)
+		o.Parts = slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return o.Quick && part == PartFederation })
 	}
 	if o.Rounds == 0 {
 		o.Rounds = rounds

@@ -22,8 +22,11 @@ type Report struct {
 	Languages []LanguageReport `json:"languages,omitempty"`
 	Artifact  []MoveReport     `json:"artifact,omitempty"`
 	Gateway   *CallReport      `json:"gateway,omitempty"`
-	Idle      *IdleReport      `json:"idle,omitempty"`
-	Start     *StartReport     `json:"start,omitempty"`
+
+	Federation *FederationReport `json:"federation,omitempty"`
+
+	Idle  *IdleReport  `json:"idle,omitempty"`
+	Start *StartReport `json:"start,omitempty"`
 
 	// Failures are what could not be measured, and why.
 	Failures []string `json:"failures,omitempty"`
@@ -50,9 +53,10 @@ type Method struct {
 // CellReport is one load.
 type CellReport struct {
 	Cell
-	Work   string      `json:"work,omitempty"` // what an exchange is, if not an echo
-	Rounds int         `json:"rounds"`
-	Rows   []RowReport `json:"rows"`
+	Work    string      `json:"work,omitempty"` // what an exchange is, if not an echo
+	Rounds  int         `json:"rounds"`
+	Divided string      `json:"divided,omitempty"` // what the ratios divide, if not swpd
+	Rows    []RowReport `json:"rows"`
 }
 
 // RowReport is one system under one load.
@@ -74,6 +78,7 @@ type MoveReport struct {
 	Direction string    `json:"direction"`
 	Size      int       `json:"size"` // octets
 	Rounds    int       `json:"rounds"`
+	Divided   string    `json:"divided,omitempty"` // what the ratios divide, if not swpd
 	Rows      []MoveRow `json:"rows"`
 }
 
@@ -109,6 +114,13 @@ type CallRow struct {
 	Added     *Spread  `json:"added_p50_us,omitempty"`
 	AddedP99  *Spread  `json:"added_p99_us,omitempty"`
 	Promise   *Verdict `json:"promise,omitempty"` // on Added
+}
+
+// FederationReport is work that crosses a link from one swpd to another, and the same work
+// at one.
+type FederationReport struct {
+	Work     []CellReport `json:"work"`
+	Artifact []MoveReport `json:"artifact"`
 }
 
 // Ratio is ours divided by another.

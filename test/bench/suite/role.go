@@ -120,7 +120,7 @@ type holdArgs struct {
 }
 
 func clientRole(id, dir string) error {
-	for _, s := range MoveSystems() {
+	for _, s := range append(MoveSystems(), moveCrossings()...) {
 		if s.ID == id {
 			return proc.Answer(os.Stdin, os.Stdout, moveOps(s, dir))
 		}

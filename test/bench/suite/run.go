@@ -48,6 +48,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		{PartDurable, r.durable},
 		{PartArtifact, r.artifact},
 		{PartGateway, r.gateway},
+		{PartFederation, r.federation},
 		{PartIdle, r.idle},
 	} {
 		if !opts.runs(part.name) {

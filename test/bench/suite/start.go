@@ -13,10 +13,13 @@ import (
 // starts is how often swpd is started.
 const starts = 7
 
+// errNeedsProgram reports a part that cannot be measured inside the process.
+var errNeedsProgram = errors.New("needs the program itself")
+
 // start times swpd from the start of its process to the first answer.
 func (r *run) start() error {
 	if r.opts.SWPD == "" {
-		return errors.New("needs the program itself")
+		return errNeedsProgram
 	}
 	var ms []float64
 	for range starts {

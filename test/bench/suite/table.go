@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -21,6 +22,9 @@ func (r *Report) WriteTable(out io.Writer) error {
 	}
 	if r.Gateway != nil {
 		r.Gateway.write(w)
+	}
+	if r.Federation != nil {
+		r.Federation.write(w)
 	}
 	r.writeCodec(w)
 	r.writeLanguages(w)
@@ -50,7 +54,7 @@ func (r *Report) writeHead(w io.Writer) {
 	line("peers: %s", strings.Join(modules, ", "))
 	line("swpd: %s; %s; echo is swp.echo", r.Method.Server, r.Method.Settings)
 	line("all: mutual TLS 1.3, ECDSA P-256, loopback, one process for the server and one for the client")
-	if len(r.Echo)+len(r.Durable) > 0 || r.Gateway != nil {
+	if len(r.Echo)+len(r.Durable) > 0 || r.Gateway != nil || r.Federation != nil {
 		line("windows of %v after %v; figures are medians over rounds, ratios medians (min–max) of the ratio within a round",
 			r.Method.Duration, r.Method.Warmup)
 		line("CPU: processor time of the process, µs an exchange; others on the machine disturb it less than rates")
@@ -67,7 +71,7 @@ func (c CellReport) write(w io.Writer) {
 		title = c.Work + " · " + title
 	}
 	section(w, fmt.Sprintf("%s (%d rounds)", title, c.Rounds),
-		"", "exchanges/s", "MB/s", "p50 µs", "p99 µs", "client CPU", "server CPU", "swpd ÷ it", "min–max", "promise", "")
+		"", "exchanges/s", "MB/s", "p50 µs", "p99 µs", "client CPU", "server CPU", divided(c.Divided), "min–max", "promise", "")
 	for _, r := range c.Rows {
 		if r.PerSecond == nil {
 			row(w, r.Name, append([]string{"not measured"}, make([]string, columns-1)...)...)
@@ -87,6 +91,9 @@ func (c CellReport) write(w io.Writer) {
 		row(w, r.Name, cells...)
 	}
 }
+
+// divided is the head of a column of ratios.
+func divided(what string) string { return cmp.Or(what, "swpd") + " ÷ it" }
 
 // cells are ratio, range, promise and verdict.
 func (r *Ratio) cells() []string {

@@ -16,8 +16,11 @@ type Behind struct {
 	Command []string // of the server "stdio"
 }
 
-// Gateway is two swpd of two organisations: where programs call over HTTP, and where
-// the MCP servers are.
+// farPartner is the name under which the near swpd knows the far one.
+const farPartner = "far"
+
+// Gateway is two swpd of two organisations: where programs call, over HTTP or SWP, and
+// where the MCP servers are.
 type Gateway struct {
 	near, far *Server
 	front     string
@@ -32,7 +35,7 @@ func StartGateway(ctx context.Context, path, dir, transport string, b Behind) (*
     stdio: {command: %q, args: [%s]}
 partners:
   near: {identity: %q}
-`, b.URL, b.Command[0], quoted(b.Command[1:]), cert.ClientIdentity))
+`, b.URL, b.Command[0], quoted(b.Command[1:]), cert.PartnerIdentity))
 	if err != nil {
 		return nil, err
 	}
@@ -43,10 +46,10 @@ partners:
 	if g.front, err = freePort(ctx); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
-	g.near, err = launch(ctx, path, dir, cert.Client(dir), fmt.Sprintf(`partners:
-  far: {identity: %q, addresses: ["swp+%s://%s"]}
+	g.near, err = launch(ctx, path, dir, cert.Partner(dir), fmt.Sprintf(`partners:
+  %s: {identity: %q, addresses: ["swp+%s://%s"]}
 http: {address: %q, anonymous: bench}
-`, cert.ServerIdentity, transport, far.addr, g.front))
+`, farPartner, cert.ServerIdentity, transport, far.addr, g.front))
 	if err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
@@ -66,9 +69,12 @@ func quoted(args []string) string {
 
 // Addr is the URL under which the server of a name is called.
 func (g *Gateway) Addr(server string) string {
-	u := url.URL{Scheme: "http", Host: g.front, Path: "/mcp/far/" + server}
+	u := url.URL{Scheme: "http", Host: g.front, Path: "/mcp/" + farPartner + "/" + server}
 	return u.String()
 }
+
+// Route is the address of the two for programs that use SWP.
+func (g *Gateway) Route() Route { return Route{g.near.Addr(), g.far.Addr(), farPartner} }
 
 // PIDs are the process ids of the two.
 func (g *Gateway) PIDs() []int { return []int{g.near.PID(), g.far.PID()} }

@@ -15,23 +15,26 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/test/bench/cert"
 	"github.com/slimwire/swp/test/bench/echo"
+	"github.com/slimwire/swp/test/bench/swpd"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
-// DialTLS connects over mutual TLS.
+// DialTLS connects over mutual TLS. Along a route to a partner the exchange is the partner's
+// swp.echo, called by name.
 func DialTLS(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
 	policy, err := policy(files)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := tlsconn.Dial(ctx, addr, policy, tlsconn.Options{})
+	route := swpd.ParseRoute(addr)
+	conn, err := tlsconn.Dial(ctx, route.Near, policy, tlsconn.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return attach(ctx, conn, false)
+	return attach(ctx, conn, route.Name(rpc.MethodEcho), false)
 }
 
 // DialQUIC connects over QUIC and makes all exchanges on one stream.
@@ -40,7 +43,7 @@ func DialQUIC(ctx context.Context, addr string, files cert.Files) (echo.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	return attach(ctx, conn, true)
+	return attach(ctx, conn, rpc.MethodEcho, true)
 }
 
 // DialQUICEach connects over QUIC; each exchange opens a stream.
@@ -49,7 +52,7 @@ func DialQUICEach(ctx context.Context, addr string, files cert.Files) (echo.Conn
 	if err != nil {
 		return nil, err
 	}
-	return attach(ctx, conn, false)
+	return attach(ctx, conn, rpc.MethodEcho, false)
 }
 
 func dialQUIC(ctx context.Context, addr string, files cert.Files) (transport.Conn, error) {
@@ -83,31 +86,32 @@ type conn struct {
 	ctx      context.Context
 	endpoint *endpoint.Endpoint
 	on       profiles.Caller // the session, or its one stream
+	method   string
 }
 
 // attach makes a session of a connection. lane asks for one stream that all
 // calls share.
-func attach(ctx context.Context, c transport.Conn, lane bool) (echo.Conn, error) {
+func attach(ctx context.Context, c transport.Conn, method string, lane bool) (echo.Conn, error) {
 	ep, err := newEndpoint()
 	if err != nil {
 		return nil, errors.Join(err, c.Close(0))
 	}
 	session := ep.Attach(c)
 	if !lane {
-		return conn{ctx, ep, session}, nil
+		return conn{ctx, ep, session, method}, nil
 	}
 	l, err := session.Open(ctx)
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
-	return conn{ctx, ep, l}, nil
+	return conn{ctx, ep, l, method}, nil
 }
 
 func (c conn) Close() error        { return c.endpoint.Close() }
 func (c conn) Caller() echo.Caller { return c }
 
 func (c conn) Echo(payload []byte, use func([]byte) error) error {
-	stream, err := rpc.Open(c.ctx, c.on, rpc.MethodEcho, payload)
+	stream, err := rpc.Open(c.ctx, c.on, c.method, payload)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -63,6 +63,11 @@ func (p *peer) Close() error {
 	return err
 }
 
+// nextID returns an id unlike any other, of idSize octets.
+func (p *peer) nextID() string { return fmt.Sprintf("%s%016x", p.name, p.count.Add(1)) }
+
+func (p *peer) idSize() int { return len(p.name) + 16 }
+
 // DialPublish connects over TLS. An exchange is one event with the payload as its
 // body, and the confirmation that it is stored: EVT_PUBLISH, then swp.sync.
 func DialPublish(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
@@ -94,18 +99,21 @@ type publisher struct {
 }
 
 func (p *publisher) Echo(payload []byte, use func([]byte) error) error {
-	n := p.count.Add(1)
-	id := strconv.AppendUint([]byte(p.name), n, 10)
-	err := p.out.Publish(p.ctx, &events.Record{
-		EventID: id, EventType: []byte("bench"), Severity: []byte("info"), Timestamp: n, MsgID: id, Body: payload,
-	})
-	if err == nil {
-		err = p.out.Sync(p.ctx)
-	}
-	if err != nil {
+	if err := p.publish(p.nextID(), "bench", payload); err != nil {
 		return err
 	}
 	return use(payload)
+}
+
+// publish returns when the event is stored.
+func (p *publisher) publish(id, typ string, body []byte) error {
+	err := p.out.Publish(p.ctx, &events.Record{
+		EventID: []byte(id), EventType: []byte(typ), Severity: []byte("info"), Timestamp: uint64(time.Now().UnixMilli()), MsgID: []byte(id), Body: body,
+	})
+	if err != nil {
+		return err
+	}
+	return p.out.Sync(p.ctx)
 }
 
 // failing is a caller that could not be made.

@@ -11,22 +11,26 @@ import (
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/test/bench/cert"
 	"github.com/slimwire/swp/test/bench/move"
+	"github.com/slimwire/swp/test/bench/swpd"
 )
 
 // id is the artifact_id of the file.
 const id = "bench"
 
-// NewMover moves files over TLS.
-func NewMover(addr string, files cert.Files) move.Mover { return mover{addr, files} }
+// NewMover moves files over TLS, to a swpd or along a route to its partner.
+func NewMover(addr string, files cert.Files) move.Mover {
+	route := swpd.ParseRoute(addr)
+	return mover{"swp+tls://" + route.Endpoint(), files}
+}
 
 type mover struct {
-	addr  string
+	addr  string // of the one that keeps the files
 	files cert.Files
 }
 
 func (m mover) dial(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, "swp+tls://"+m.addr, client.Options{
-		Identity: client.Identity{Cert: m.files.Cert, Key: m.files.Key, CA: m.files.CA},
+	return client.Dial(ctx, m.addr, client.Options{
+		Partner: true, Identity: client.Identity{Cert: m.files.Cert, Key: m.files.Key, CA: m.files.CA},
 	})
 }
 

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 		inside  = flags.Bool("in-process", false, "use a server of this program, built from the packages of swpd, instead of swpd")
 		quietly = flags.Bool("quiet", false, "say nothing while measuring")
 	)
-	flags.Func("parts", "what to measure, of codec,languages,start,echo,durable,artifact,gateway,idle (default all)", list(&opts.Parts))
+	flags.Func("parts", "what to measure, of codec,languages,start,echo,durable,artifact,gateway,federation,idle (default all; quick: all but federation)", list(&opts.Parts))
 	flags.Func("systems", "echo only these systems, such as raw-tls,grpc-unary; each brings ours it is compared with", list(&opts.Systems))
 	flags.Func("cells", "echo only under these loads, such as 64B/64x1: payload, in flight, connections", list(&opts.Cells))
 	flags.BoolVar(&opts.Quick, "quick", false, "only loads with a promise, fewer rounds, 2,000 idle connections (the promise is about 10,000)")
