@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // TestST01FederationWithEveryProcessKilledAndTheLinkCutNothingAcknowledgedIsLost has two
@@ -25,6 +27,8 @@ func TestST01FederationWithEveryProcessKilledAndTheLinkCutNothingAcknowledgedIsL
 	d := 20 * time.Second
 	if os.Getenv("SWP_CRASH") != "" {
 		d = howLong(t)
+	} else {
+		effort.Release(t)
 	}
 	f := newFederation(t)
 	f.suffer(t, d)
