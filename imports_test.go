@@ -72,7 +72,7 @@ var rules = []rule{
 
 	{"internal/partner", []string{"internal/backoff", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
-	{"internal/audit", []string{"transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},
+	{"internal/audit", []string{"internal/disk", "transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},
 	{"internal/access", nil, nil, "rules and patterns, for whoever has something to protect"},
 	{"internal/access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the one place that knows JOSE"},
 	{"store", nil, nil, "small interfaces, and the results of their operations"},

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -163,4 +165,27 @@ func TestAReloadChangesWhatIsRecorded(t *testing.T) {
 			t.Errorf("%s: %d allowed and %d denied calls in the trail, want %d and %d", row.to, ok, denied, row.ok, row.denied)
 		}
 	}
+}
+
+func TestASecondDaemonLeavesTheTrailAlone(t *testing.T) {
+	o := open(t, "a", "")
+	before, err := os.ReadFile(filepath.Join(o.dir, "data", "audit", "00000001.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(filepath.Join(o.dir, "swpd.yaml"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), Options{Config: c, Log: io.Discard}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("a second daemon: %v", err)
+	}
+	after, err := os.ReadFile(filepath.Join(o.dir, "data", "audit", "00000001.jsonl"))
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the trail was written by a daemon that could not start: %v", err)
+	}
+	if err := o.end(); err != nil {
+		t.Error(err)
+	}
+	o.verified()
 }

@@ -50,16 +50,8 @@ func (d *daemon) makeBase() error {
 	if err != nil {
 		return err
 	}
-	d.trail, err = trail.New(trail.Options{
-		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
-		Rule: d.guard.RuleOf, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
-	})
-	if err != nil {
-		return err
-	}
-	d.add(d.trail)
 	d.endpoints = &entrances.Endpoints{
-		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit, Recorder: d.trail,
+		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit,
 		Ask: rpc.Acquaint,
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
@@ -72,6 +64,16 @@ func (d *daemon) makeBase() error {
 		return err
 	}
 	d.add(d.state)
+	// The store is open, so that the data belongs to nobody else.
+	d.trail, err = trail.New(trail.Options{
+		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
+		Rule: d.guard.RuleOf, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.trail)
+	d.endpoints.Recorder = d.trail
 	d.add(d.credentials)
 	d.add(d.reloader)
 	d.add(d.guard)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,12 +78,3 @@ func lastLine(path string) (s sealed, end int64, err error) {
 }
 
 var errNoRecord = errors.New("audit: no record at the end of the last segment")
-
-// syncDir makes the entries of a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(filepath.Clean(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/slimwire/swp/internal/disk"
 )
 
 // Options configure Open.
@@ -43,6 +45,7 @@ const (
 // Trail is an open trail. Append, Commit and Err are safe for concurrent use.
 type Trail struct {
 	o    Options
+	lock *os.File
 	each atomic.Bool // Commit syncs
 	size atomic.Int64
 
@@ -70,12 +73,25 @@ type Trail struct {
 	done chan struct{}
 }
 
-// Open continues the trail in a directory, or starts one.
-func Open(o Options) (*Trail, error) {
+// Open continues the trail in a directory, or starts one. It fails if another Trail, of this
+// process or another, has the directory.
+func Open(o Options) (_ *Trail, err error) {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	t := &Trail{o: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	lock, err := disk.Lock(filepath.Join(o.Dir, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = lock.Close()
+		}
+	}()
+	t := &Trail{o: o, lock: lock, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	t.Bound(o.Size)
 	if err := t.resume(); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
@@ -90,9 +106,6 @@ func Open(o Options) (*Trail, error) {
 
 // resume finds the end of the trail.
 func (t *Trail) resume() error {
-	if err := os.MkdirAll(t.o.Dir, 0o700); err != nil {
-		return err
-	}
 	list, err := segments(t.o.Dir)
 	if err != nil {
 		return err
@@ -133,7 +146,7 @@ func (t *Trail) begin(number int) error {
 	if err != nil {
 		return err
 	}
-	if err := syncDir(t.o.Dir); err != nil {
+	if err := disk.SyncDir(t.o.Dir); err != nil {
 		return errors.Join(err, f.Close(), os.Remove(path))
 	}
 	if t.f != nil {
@@ -396,7 +409,7 @@ func (t *Trail) removeOldest() error {
 	for _, s := range list[:n] {
 		err = errors.Join(err, os.Remove(filepath.Join(t.o.Dir, segmentName(s.number))))
 	}
-	return errors.Join(err, syncDir(t.o.Dir))
+	return errors.Join(err, disk.SyncDir(t.o.Dir))
 }
 
 // Close signs, writes and closes the trail. Append nothing afterwards.
@@ -406,5 +419,5 @@ func (t *Trail) Close() error {
 	err := t.checkpoint()
 	t.file.Lock()
 	defer t.file.Unlock()
-	return errors.Join(err, t.f.Close())
+	return errors.Join(err, t.f.Close(), t.lock.Close())
 }

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/slimwire/swp/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -210,6 +212,20 @@ func TestACheckpointIsMadeEachMinute(t *testing.T) {
 		}
 		k.close(t)
 	})
+}
+
+func TestATrailIsWrittenByOne(t *testing.T) {
+	cert := newCertificate(t)
+	k := open(t, t.TempDir(), cert, 0)
+	o := Options{Dir: k.dir, Identity: func() string { return node }, Certificate: func() *tls.Certificate { return cert }}
+	if _, err := Open(o); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a second writer: %v", err)
+	}
+	k.close(t)
+	if r, faults := k.verify(t); len(faults) > 0 || r.Records != 4 {
+		t.Errorf("%+v with %v", r, faults)
+	}
+	open(t, k.dir, cert, 0).close(t)
 }
 
 func TestAnotherKeyProvesNothing(t *testing.T) {
