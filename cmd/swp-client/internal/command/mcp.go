@@ -57,7 +57,7 @@ func (f *flags) openMCP(ctx context.Context, address, server string) (m *client.
 		closing, cancel := context.WithTimeout(context.Background(), f.timeout)
 		defer cancel()
 		m.Close(closing)
-		c.Close()
+		c.Finish() // the notification that cancels a call may be on its way
 	}, nil
 }
 
