@@ -206,6 +206,21 @@ func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 	return err
 }
 
+// readAtOnce is read for work of several statements, which see the same state: what one of
+// them finds cannot be gone for the next.
+func (s *Store) readAtOnce(ctx context.Context, work func(*conn) error) error {
+	return s.read(ctx, func(c *conn) error {
+		if err := c.run("BEGIN"); err != nil {
+			return err
+		}
+		err := work(c)
+		if ended := c.run("COMMIT"); err == nil {
+			err = ended
+		}
+		return err
+	})
+}
+
 // Check implements store.Store. It writes, and reports damage found since the store was
 // opened.
 func (s *Store) Check(ctx context.Context) error {
