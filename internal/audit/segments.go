@@ -47,34 +47,40 @@ func segments(dir string) ([]segment, error) {
 // maxLine limits a line of a trail, in octets. Records are far shorter.
 const maxLine = 64 << 10
 
-// lastLine returns the last sealed line of a segment and its end. After a kill during a
-// write, half a line may follow.
-func lastLine(path string) (s sealed, end int64, err error) {
+// ending is what stands at the end of a segment.
+type ending struct {
+	last   sealed // the last record
+	record int64  // end of that record
+	line   int64  // end of the last whole line; after a kill during a write, half a line follows
+}
+
+// readEnding reads the end of a segment. With errNoRecord, only line is known.
+func readEnding(path string) (e ending, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return s, 0, err
+		return e, err
 	}
 	defer f.Close()
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return s, 0, err
+		return e, err
 	}
 	from := max(0, size-4*maxLine)
 	tail, err := io.ReadAll(io.NewSectionReader(f, from, size-from))
 	if err != nil {
-		return s, 0, err
+		return e, err
 	}
-	for {
-		at := bytes.LastIndexByte(tail, '\n')
-		if at < 0 {
-			return s, 0, errNoRecord
-		}
-		begins := bytes.LastIndexByte(tail[:at], '\n') + 1
-		if s, ok := parse(tail[begins:at]); ok {
-			return s, from + int64(at) + 1, nil
+	tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
+	e.line = from + int64(len(tail))
+	for len(tail) > 0 {
+		begins := bytes.LastIndexByte(tail[:len(tail)-1], '\n') + 1
+		if s, ok := parse(tail[begins : len(tail)-1]); ok {
+			e.last, e.record = s, from+int64(len(tail))
+			return e, nil
 		}
 		tail = tail[:begins]
 	}
+	return e, errNoRecord
 }
 
 var errNoRecord = errors.New("audit: no record at the end of the last segment")

@@ -115,13 +115,15 @@ func (t *Trail) resume() error {
 	}
 	last := list[len(list)-1]
 	path := filepath.Join(t.o.Dir, segmentName(last.number))
-	s, end, err := lastLine(path)
+	end, err := readEnding(path)
+	s := end.last
 	if errors.Is(err, errNoRecord) && len(list) > 1 {
-		s, _, err = lastLine(filepath.Join(t.o.Dir, segmentName(list[len(list)-2].number)))
-		end = 0
+		var before ending
+		before, err = readEnding(filepath.Join(t.o.Dir, segmentName(list[len(list)-2].number)))
+		s = before.last
 	}
 	if errors.Is(err, errNoRecord) && last.number == 1 {
-		end, err = 0, nil // the process ended before the first record was complete
+		err = nil // the process ended before the first record was complete
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w; move the directory away to begin a new trail", path, err)
@@ -129,10 +131,13 @@ func (t *Trail) resume() error {
 	t.chain.sequence, t.chain.hash = s.sequence, s.hash
 	t.appended.Store(s.sequence)
 	t.committed.Store(s.sequence)
-	if err := os.Truncate(path, end); err != nil { // half a line; its exchange was not answered
+	if err := os.Truncate(path, end.line); err != nil { // half a line; its exchange was not answered
 		return err
 	}
-	t.number, t.written = last.number, end
+	if end.line != end.record { // lines that nobody wrote here: Verify has to find them
+		return t.begin(last.number + 1)
+	}
+	t.number, t.written = last.number, end.line
 	if t.f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
@@ -395,12 +400,12 @@ func (t *Trail) removeOldest() error {
 	if n == 0 {
 		return nil
 	}
-	last, _, err := lastLine(filepath.Join(t.o.Dir, segmentName(list[n-1].number)))
+	end, err := readEnding(filepath.Join(t.o.Dir, segmentName(list[n-1].number)))
 	if err != nil {
 		return err
 	}
 	t.note(time.Now(), actionRemoved, func(l line) line {
-		return l.number("swp.audit.segment", uint64(list[n-1].number)).number("swp.audit.last", last.sequence).sum("swp.audit.hash", last.hash)
+		return l.number("swp.audit.segment", uint64(list[n-1].number)).number("swp.audit.last", end.last.sequence).sum("swp.audit.hash", end.last.hash)
 	})
 	t.flush()
 	if err := errors.Join(t.Err(), t.sync()); err != nil {

@@ -163,6 +163,31 @@ func TestATrailGoesOnAfterAKill(t *testing.T) {
 	}
 }
 
+func TestADamagedLastRecordIsFoundAfterARestart(t *testing.T) {
+	cert := newCertificate(t)
+	for name, junk := range map[string]string{"one line": "no record\n", "lines and half a line": "no record\n{}\n{\"@time"} {
+		t.Run(name, func(t *testing.T) {
+			k := open(t, t.TempDir(), cert, 0)
+			k.append(10)
+			k.close(t)
+			lines := k.lines(t, 1)
+			path := filepath.Join(k.dir, segmentName(1))
+			if err := os.WriteFile(path, []byte(strings.Join(lines[:len(lines)-1], "")+junk), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				k = open(t, k.dir, cert, 0)
+				k.append(10)
+				k.close(t)
+			}
+			want := strings.Count(junk, "\n")
+			if _, faults := k.verify(t); len(faults) != want || faults[0].Segment != 1 || faults[0].Line != len(lines) {
+				t.Errorf("%v, want %d faults from line %d of segment 1 on", faults, want, len(lines))
+			}
+		})
+	}
+}
+
 func TestTheOldestSegmentsGoWithARecordOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 256 << 10
