@@ -105,16 +105,16 @@ func (r *reader) segment(number int) error {
 	var half []byte // start of a line that is being written
 	over := false   // the segment is complete
 	for {
-		text, err := in.ReadSlice('\n')
+		text, err := nextLine(in)
 		half = append(half, text...)
 		switch {
 		case err == nil:
-			if err := r.line(half[:len(half)-1]); err != nil {
+			if err := r.line(half); err != nil {
 				return err
 			}
 			half = half[:0]
-		case errors.Is(err, bufio.ErrBufferFull):
-			half = half[:0] // longer than any record
+		case errors.Is(err, errLong):
+			half = half[:0]
 		case !errors.Is(err, io.EOF):
 			return fmt.Errorf("audit: %w", err)
 		case over:
@@ -125,6 +125,29 @@ func (r *reader) segment(number int) error {
 			}
 		}
 	}
+}
+
+// errLong means that a line is longer than any record.
+var errLong = errors.New("audit: a line that is too long")
+
+// nextLine returns a line without its line feed, valid until the next read; with io.EOF
+// what follows the last line feed. errLong means that it skipped a line that does not fit
+// into the buffer of in.
+func nextLine(in *bufio.Reader) ([]byte, error) {
+	text, err := in.ReadSlice('\n')
+	if err == nil {
+		return text[:len(text)-1], nil
+	}
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return text, err
+	}
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.ReadSlice('\n')
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = errLong
+	}
+	return nil, err
 }
 
 // wait is called at the end of a segment. over reports that the segment is complete.
@@ -201,8 +224,8 @@ func firstTime(path string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("audit: %w", err)
 	}
 	defer f.Close()
-	text, err := bufio.NewReaderSize(f, maxLine).ReadSlice('\n')
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+	text, err := nextLine(bufio.NewReaderSize(f, maxLine))
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLong) {
 		return time.Time{}, fmt.Errorf("audit: %w", err)
 	}
 	var e Entry

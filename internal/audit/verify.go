@@ -110,37 +110,22 @@ func (v *verifier) read(path string, last bool) error {
 	defer f.Close()
 	in := bufio.NewReaderSize(f, maxLine)
 	for {
-		text, err := in.ReadSlice('\n')
+		text, err := nextLine(in)
 		switch {
 		case err == nil:
 			v.line++
-			v.record(text[:len(text)-1])
-		case errors.Is(err, bufio.ErrBufferFull):
+			v.record(text)
+		case errors.Is(err, errLong):
 			v.line++
 			v.fault(v.chain.sequence+1, "a line of more than %d octets is no record", maxLine)
-			if err := skipLine(in); err != nil {
-				return err
-			}
-		case errors.Is(err, io.EOF):
+		case !errors.Is(err, io.EOF):
+			return err
+		default:
 			if len(text) > 0 && !last { // at the end of the last segment a record may be incomplete
 				v.line++
 				v.fault(v.chain.sequence+1, "the segment ends in the middle of a record")
 			}
 			return nil
-		default:
-			return err
-		}
-	}
-}
-
-func skipLine(in *bufio.Reader) error {
-	for {
-		_, err := in.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return err
 		}
 	}
 }
