@@ -97,7 +97,7 @@ func Open(o Options) (_ *Trail, err error) {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	t.note(time.Now(), actionStart, func(l line) line { return l.text("swp.audit.identity", t.o.Identity()) })
-	if err := t.checkpoint(); err != nil {
+	if err := t.sign(); err != nil {
 		return nil, errors.Join(fmt.Errorf("audit: %w", err), t.f.Close())
 	}
 	go t.run()
@@ -234,7 +234,7 @@ func (t *Trail) flush() {
 	n, err := t.f.Write(buf)
 	t.written += int64(n)
 	t.dirty = t.dirty || n > 0
-	if err == nil && t.each.Load() {
+	if err == nil && (t.each.Load() || t.Err() != nil) { // after a failure it works when a sync succeeds
 		err = t.sync()
 	}
 	t.mu.Lock()
@@ -310,35 +310,48 @@ func (t *Trail) run() {
 
 // look performs the tasks that are due.
 func (t *Trail) look() {
+	if err := t.write(); err != nil {
+		return
+	}
+	// Commit does not wait for this sync. Only this goroutine closes the file.
+	t.file.Lock()
+	f, dirty := t.f, t.dirty
+	t.dirty = false
+	t.file.Unlock()
+	if !dirty {
+		return
+	}
+	if err := f.Sync(); err != nil {
+		t.file.Lock()
+		defer t.file.Unlock()
+		t.dirty = true
+		t.say(err)
+	}
+}
+
+// write writes what is pending, and a checkpoint or a new segment if that is due.
+func (t *Trail) write() (err error) {
 	t.file.Lock()
 	defer t.file.Unlock()
 	if t.committed.Load() < t.appended.Load() || t.Err() != nil {
 		t.flush()
 	}
-	if t.Err() != nil {
-		return
-	}
-	err := t.sync()
-	if err == nil && t.written >= t.segmentSize() {
+	switch err = t.Err(); {
+	case err != nil:
+		return err
+	case t.written >= t.segmentSize():
 		err = t.rotate()
-	}
-	if err == nil && t.appended.Load() > t.signed && !time.Now().Before(t.due) {
-		err = t.checkpointHeld()
+	case t.appended.Load() > t.signed && !time.Now().Before(t.due):
+		err = t.checkpoint()
 	}
 	if err != nil {
 		t.say(err)
 	}
+	return err
 }
 
-// checkpoint signs the trail, writes and syncs it.
+// checkpoint signs the trail and writes the signature. The caller holds file.
 func (t *Trail) checkpoint() error {
-	t.file.Lock()
-	defer t.file.Unlock()
-	return t.checkpointHeld()
-}
-
-// checkpointHeld is checkpoint for callers that hold file.
-func (t *Trail) checkpointHeld() error {
 	cert := t.o.Certificate()
 	name := fingerprint(cert.Certificate[0])
 	t.mu.Lock()
@@ -361,7 +374,14 @@ func (t *Trail) checkpointHeld() error {
 		return err
 	}
 	t.flush()
-	if err := t.Err(); err != nil {
+	return t.Err()
+}
+
+// sign writes and syncs a checkpoint.
+func (t *Trail) sign() error {
+	t.file.Lock()
+	defer t.file.Unlock()
+	if err := t.checkpoint(); err != nil {
 		return err
 	}
 	return t.sync()
@@ -370,7 +390,7 @@ func (t *Trail) checkpointHeld() error {
 // rotate ends a segment after a checkpoint, starts the next one, and removes the oldest
 // beyond the size. The caller holds file.
 func (t *Trail) rotate() error {
-	if err := t.checkpointHeld(); err != nil {
+	if err := errors.Join(t.checkpoint(), t.sync()); err != nil {
 		return err
 	}
 	if err := t.begin(t.number + 1); err != nil {
@@ -379,7 +399,7 @@ func (t *Trail) rotate() error {
 	if err := t.removeOldest(); err != nil {
 		return err
 	}
-	return t.checkpointHeld()
+	return t.checkpoint()
 }
 
 // removeOldest adds a record about the segments to remove, and removes them when the record
@@ -421,7 +441,7 @@ func (t *Trail) removeOldest() error {
 func (t *Trail) Close() error {
 	close(t.stop)
 	<-t.done
-	err := t.checkpoint()
+	err := t.sign()
 	t.file.Lock()
 	defer t.file.Unlock()
 	return errors.Join(err, t.f.Close(), t.lock.Close())
