@@ -121,17 +121,27 @@ func (x *Exchanges) write(r *endpoint.Report, partner string) {
 	line := accesslog.Line{
 		Time: r.Began.Add(r.Took), Identity: peer.Identity,
 		Profile: r.Subject.Profile, Operation: r.Subject.Operation, Name: r.Subject.Name, Partner: partner,
-		Outcome: r.Outcome.String(), Denied: r.Outcome == profiles.OutcomeDenied,
+		Outcome: OutcomeOf(r), Denied: r.Outcome == profiles.OutcomeDenied,
 		In: uint64(v.Bytes) + r.Subject.Before, Out: uint64(r.Sent), Took: r.Took,
-		Transport: peer.Transport, Session: v.Session.ID(), Trace: TraceID(profiles.TraceOf(r.Context)),
-	}
-	switch {
-	case r.Outcome == profiles.OutcomeRefused:
-		line.Outcome += ":" + v.Code.String()
-	case guard.IsCaller(peer.Identity):
-		line.Transport = "http"
+		Transport: TransportOf(peer), Session: v.Session.ID(), Trace: TraceID(profiles.TraceOf(r.Context)),
 	}
 	x.log.Write(&line)
+}
+
+// OutcomeOf returns the outcome of an exchange, of a refusal with its code.
+func OutcomeOf(r *endpoint.Report) string {
+	if r.Outcome == profiles.OutcomeRefused {
+		return r.Outcome.String() + ":" + r.Verdict.Code.String()
+	}
+	return r.Outcome.String()
+}
+
+// TransportOf returns the transport of a peer; of an HTTP caller it is http.
+func TransportOf(p *profiles.Peer) string {
+	if guard.IsCaller(p.Identity) {
+		return "http"
+	}
+	return p.Transport
 }
 
 // TraceID returns the trace id of a trace context, or the empty string.

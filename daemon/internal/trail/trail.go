@@ -16,7 +16,6 @@ import (
 
 	"github.com/slimwire/swp/daemon/boundlog"
 	"github.com/slimwire/swp/daemon/config"
-	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/internal/audit"
@@ -220,15 +219,9 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 		Time: r.Began.Add(r.Took), Took: r.Took, Begins: begins, Begun: r.Begun, Identity: bounded(peer.Identity),
 		Profile: r.Subject.Profile, Operation: bounded(r.Subject.Operation), Name: bounded(r.Subject.Name),
 		Partner: t.o.PartnerOf(&r.Subject),
-		Outcome: r.Outcome.String(), OK: r.Outcome == profiles.OutcomeOK,
+		Outcome: telemetry.OutcomeOf(r), OK: r.Outcome == profiles.OutcomeOK,
 		In: uint64(v.Bytes) + r.Subject.Before, Out: uint64(r.Sent), Request: r.Request, Answer: r.Answer,
-		Transport: peer.Transport, Session: v.Session.ID(), Trace: telemetry.TraceID(profiles.TraceOf(r.Context)),
-	}
-	if r.Outcome == profiles.OutcomeRefused {
-		rec.Outcome += ":" + v.Code.String()
-	}
-	if guard.IsCaller(peer.Identity) {
-		rec.Transport = "http"
+		Transport: telemetry.TransportOf(peer), Session: v.Session.ID(), Trace: telemetry.TraceID(profiles.TraceOf(r.Context)),
 	}
 	rec.Rule = t.o.Rule(peer.Identity, r.Subject.Profile, r.Subject.Operation, r.Subject.Name)
 	if d := profiles.DelegationOf(r.Context); d != nil {
