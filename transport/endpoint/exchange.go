@@ -23,14 +23,15 @@ func (l *lane) answer(env *e1.Envelope, terminal bool) error {
 		return profiles.ErrFinished
 	}
 	l.answering(&l.req, env, l.now)
-	if err := l.out.tooLarge(env); err != nil {
+	size, err := l.out.sizeOf(env)
+	if err != nil {
 		return err
 	}
-	l.s.ep.count(&l.account, env)
+	l.s.ep.count(&l.account, env, size)
 	if terminal {
 		l.last(&l.account, &l.req, nil, l.reqCtx)
 	}
-	return l.out.send(l.ctx, env, inline)
+	return l.out.queue(l.ctx, env, size, inline)
 }
 
 func (r *responder) Finish(env e1.Envelope) error {
@@ -271,19 +272,18 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 		return profiles.ErrFinished
 	}
 	e.l.answering(&e.req, &env, e.s.opts.Now())
-	p, err := e.mode, e.l.out.tooLarge(&env)
-	if err == nil {
-		e.s.ep.count(&e.account, &env)
-	}
+	p := e.mode
 	if terminal {
 		e.unregister()
 		p = e.last()
 	}
-	if terminal && err == nil {
-		e.l.last(&e.account, &e.req, nil, e.ctx)
-	}
+	size, err := e.l.out.sizeOf(&env)
 	if err == nil {
-		err = e.l.out.send(e.ctx, &env, p)
+		e.s.ep.count(&e.account, &env, size)
+		if terminal {
+			e.l.last(&e.account, &e.req, nil, e.ctx)
+		}
+		err = e.l.out.queue(e.ctx, &env, size, p)
 	}
 	var fault *profiles.Error
 	if errors.As(err, &fault) && terminal {

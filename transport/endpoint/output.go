@@ -89,23 +89,28 @@ func (o *output) reset(l *lane) {
 	o.last, o.deadline = time.Time{}, time.Time{}
 }
 
-// tooLarge returns the error for a frame above the current limits.
-func (o *output) tooLarge(env *e1.Envelope) error {
-	opts := o.l.s.opts
-	if env.Size() > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
-		return &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
+// sizeOf returns the octets of a message, or the error for one above the current limits.
+func (o *output) sizeOf(env *e1.Envelope) (int, error) {
+	opts, size := o.l.s.opts, env.Size()
+	if size > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
+		return 0, &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
 	}
-	return nil
+	return size, nil
 }
 
-// send queues one frame, unless the peer is not known to serve its profile. p decides what
-// happens without room.
+// send queues one frame. p decides what happens without room.
 func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
-	if err := o.l.s.refrain(ctx, env.ProfileID, p); err != nil {
+	size, err := o.sizeOf(env)
+	if err != nil {
 		return err
 	}
-	size := env.Size()
-	if err := o.tooLarge(env); err != nil {
+	return o.queue(ctx, env, size, p)
+}
+
+// queue queues one frame of a message of size octets, unless the peer is not known to serve
+// its profile.
+func (o *output) queue(ctx context.Context, env *e1.Envelope, size int, p patience) error {
+	if err := o.l.s.refrain(ctx, env.ProfileID, p); err != nil {
 		return err
 	}
 	if p == inline && o.l.s.calling.Load() > 0 && !o.l.s.conn.Multiplexed() {

@@ -74,9 +74,13 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 	}
 	l.complete(&answer, l.s.opts.Now())
 	l.s.ep.sign(&answer)
-	l.s.ep.count(a, &answer)
+	size, err := l.out.sizeOf(&answer)
+	if err != nil {
+		return false
+	}
+	l.s.ep.count(a, &answer, size)
 	l.last(a, req, fault, ctx)
-	return l.out.send(l.ctx, &answer, p) == nil
+	return l.out.queue(l.ctx, &answer, size, p) == nil
 }
 
 // needsErrorFrame reports whether a refused message opened an exchange of a profile without

@@ -60,11 +60,9 @@ func (l *lane) begin() {
 	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size}
 }
 
-// count adds a message to the totals of an exchange.
-func (e *Endpoint) count(a *account, env *e1.Envelope) {
-	if e.exchanges != nil || e.recorder != nil {
-		a.sent += frame.HeaderSize + env.Size()
-	}
+// count adds a message of size octets to the totals of an exchange.
+func (e *Endpoint) count(a *account, env *e1.Envelope, size int) {
+	a.sent += frame.HeaderSize + size
 	if e.recorder != nil && a.opens {
 		a.digest(env)
 	}
@@ -132,7 +130,7 @@ func (r *responder) About(s profiles.Subject) { r.account.subject = s }
 func (r *responder) Ended(o profiles.Outcome) { r.account.outcome = o }
 
 // Sent implements profiles.Witness.
-func (r *responder) Sent(env *e1.Envelope) { r.s.ep.count(&r.account, env) }
+func (r *responder) Sent(env *e1.Envelope) { r.s.ep.count(&r.account, env, env.Size()) }
 
 // About implements profiles.Exchange. It does nothing: the Responder of the copied request
 // has its own About.
@@ -157,6 +155,6 @@ func (e *exchange) Sent(env *e1.Envelope) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.done {
-		e.s.ep.count(&e.account, env)
+		e.s.ep.count(&e.account, env, env.Size())
 	}
 }
