@@ -1,9 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,6 +23,10 @@ type Transfer struct {
 
 	// Patience is how long attempts continue without progress; default 2 minutes.
 	Patience time.Duration
+
+	// Keep makes Put fail with an ErrReplaces if the peer lists an artifact of this identity
+	// under the id, with other octets or metadata. Otherwise Put replaces it.
+	Keep bool
 
 	// Progress is called with the number of octets that have arrived, and of all octets.
 	// Lost is called with the reason why a connection ended or could not be made, and the
@@ -64,8 +72,37 @@ func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 			}
 			t.progress(durable, u.Size)
 		}
+		if t.Keep {
+			if err := c.replaces(ctx, &u); err != nil {
+				return err
+			}
+		}
 		return u.Send(ctx, c.Session)
 	})
+}
+
+// ErrReplaces is wrapped by the error of an upload that would replace an artifact of this
+// identity.
+var ErrReplaces = errors.New("nothing was sent")
+
+// replaces returns an ErrReplaces if the peer lists an artifact of this identity that an
+// upload would replace.
+func (c *Client) replaces(ctx context.Context, u *artifact.Upload) error {
+	there, err := c.FindArtifact(ctx, u.ArtifactID)
+	if err != nil || there == nil || !there.Own {
+		return err
+	}
+	other := ""
+	switch {
+	case there.SHA256 != hex.EncodeToString(u.Hash[:]):
+		other = "octets"
+	case !bytes.Equal(there.Metadata, u.Metadata):
+		other = "metadata"
+	default:
+		return nil
+	}
+	return &finalError{fmt.Errorf("artifact %q is there with other %s: %d octets, SHA-256 %s, completed %s; %w",
+		u.ArtifactID, other, there.Size, there.SHA256, there.Completed.Format(time.RFC3339), ErrReplaces)}
 }
 
 // ListArtifacts calls yield with the artifacts that the peer lists, in the order of their
@@ -92,21 +129,15 @@ func (c *Client) listArtifacts(ctx context.Context, on profiles.Session, in arti
 //
 // For partner/name the partner is asked, if the peer has a partner of that name.
 func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.Entry, err error) {
-	found, err = c.findArtifact(ctx, c.Session, id)
-	partner, name, named := strings.Cut(id, "/")
-	if found != nil || err != nil || !named || profiles.CheckTarget(partner) != nil {
+	if found, err = c.findArtifact(ctx, c.Session, id); found != nil || err != nil {
 		return found, err
 	}
-	if passes, err := c.honours(ctx, 0, profiles.ExtTarget); err != nil || !passes {
+	on, name, err := c.atPartner(ctx, id)
+	if on == nil || err != nil {
 		return nil, err
 	}
-	target := partner
-	if c.opts.Partner && c.Target != "" {
-		target = c.Target + "/" + partner
-	}
-	found, err = c.findArtifact(ctx, profiles.Toward(c.peer, target), name)
-	if failed := (*rpc.Error)(nil); errors.As(err, &failed) && !failed.Retryable && failed.Code != rpc.CodeInternal {
-		return nil, nil // there is no such partner, or it lists nothing
+	if found, err = c.findArtifact(ctx, on, name); noneThere(err) {
+		return nil, nil
 	}
 	if found != nil {
 		found.ArtifactID = id
@@ -129,8 +160,52 @@ func (c *Client) findArtifact(ctx context.Context, on profiles.Session, id strin
 }
 
 // ForgetArtifact makes the peer delete an artifact of this identity, and its unfinished
-// upload.
-func (c *Client) ForgetArtifact(ctx context.Context, id string) error {
-	_, err := rpc.Call(ctx, c.Session, artifact.MethodForget, []byte(id))
+// upload, and returns what was there.
+//
+// If nothing was, for partner/name the partner is asked, as in FindArtifact.
+func (c *Client) ForgetArtifact(ctx context.Context, id string) (was artifact.Forgotten, err error) {
+	err = c.callRaw(ctx, c.Session, artifact.MethodForget, []byte(id), &was)
+	if err != nil || was != (artifact.Forgotten{}) {
+		return was, err
+	}
+	on, name, err := c.atPartner(ctx, id)
+	if on == nil || err != nil {
+		return was, err
+	}
+	err = c.callRaw(ctx, on, artifact.MethodForget, []byte(name), &was)
+	if noneThere(err) {
+		err = nil
+	}
+	return was, err
+}
+
+// callRaw calls a method whose params are octets, and reads its result as JSON.
+func (c *Client) callRaw(ctx context.Context, on profiles.Session, method string, params []byte, result any) error {
+	octets, err := rpc.Call(ctx, on, method, params)
+	if err == nil {
+		err = json.Unmarshal(octets, result)
+	}
 	return c.Explain(err)
+}
+
+// atPartner returns the session to the partner that partner/name names, and the name there;
+// nil if id does not begin with what could be a partner, or the peer has no targets.
+func (c *Client) atPartner(ctx context.Context, id string) (profiles.Session, string, error) {
+	partner, name, named := strings.Cut(id, "/")
+	if !named || profiles.CheckTarget(partner) != nil {
+		return nil, "", nil
+	}
+	if passes, err := c.honours(ctx, 0, profiles.ExtTarget); err != nil || !passes {
+		return nil, "", err
+	}
+	if c.opts.Partner && c.Target != "" {
+		partner = c.Target + "/" + partner
+	}
+	return profiles.Toward(c.peer, partner), name, nil
+}
+
+// noneThere reports whether a partner that may not exist has refused.
+func noneThere(err error) bool {
+	failed, refused := errors.AsType[*rpc.Error](err)
+	return refused && !failed.Retryable && failed.Code != rpc.CodeInternal
 }

@@ -69,8 +69,10 @@ func (c *Client) StateDeltas(ctx context.Context, base state.ID, yield func(*sta
 	}
 }
 
-// ForgetState makes the peer delete a state of this identity, with its deltas.
-func (c *Client) ForgetState(ctx context.Context, id state.ID) error {
-	_, err := rpc.Call(ctx, c.Session, state.MethodForget, id[:])
-	return c.Explain(err)
+// ForgetState makes the peer delete a state of this identity, with its deltas, and returns
+// whether it was there.
+func (c *Client) ForgetState(ctx context.Context, id state.ID) (was bool, err error) {
+	var forgotten state.Forgotten
+	err = c.callRaw(ctx, c.Session, state.MethodForget, id[:], &forgotten)
+	return forgotten.State, err
 }

@@ -1,6 +1,9 @@
 package profiles
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Method is an RPC method of a profile. Exactly one of Inline, Detached and Held is set.
 //
@@ -76,4 +79,17 @@ func Done(p Pending) func(err error) {
 		}
 		_ = p.Return(nil) // an error means that the caller is gone
 	}
+}
+
+// DoneJSON ends a call with a result as JSON, or with its error, if that is not nil.
+func DoneJSON(p Pending, result any, err error) {
+	octets := []byte(nil)
+	if err == nil {
+		octets, err = json.Marshal(result)
+	}
+	if err != nil {
+		p.Fail(err)
+		return
+	}
+	_ = p.Return(octets) // an error means that the caller is gone
 }

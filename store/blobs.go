@@ -45,11 +45,11 @@ type Blobs interface {
 	// also false if there is no part. A non-zero keep is the lifetime of the blob.
 	Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error))
 
-	// Discard submits the removal of the part of a name. It succeeds if there is no part.
-	Discard(name string, done func(error))
+	// Discard submits the removal of the part of a name. removed is false if there is none.
+	Discard(name string, done func(removed bool, err error))
 
 	// Remove submits the removal of the blob of a name if its version is was; 0 means any
-	// version. It succeeds if there is no blob. removed is false if the version differs.
+	// version, and also removes a damaged blob. removed is false if there is no such blob.
 	Remove(name string, was uint64, done func(removed bool, err error))
 
 	// Part returns the durable state of a part, without waiting: its length, the mark of

@@ -69,7 +69,7 @@ const (
 // Names of the RPC methods of the profile.
 const (
 	MethodList   = "swp.artifacts.list"   // params a ListParams, result a ListResult, as JSON
-	MethodForget = "swp.artifacts.forget" // params an artifact_id; deletes the caller's artifact and its upload; empty result
+	MethodForget = "swp.artifacts.forget" // params an artifact_id; deletes the caller's artifact and its upload; result a Forgotten as JSON
 )
 
 // Options configure a Service. The zero value stores nothing.

@@ -152,7 +152,7 @@ func (s *Service) discard(up *upload, req *profiles.Request) error {
 	}
 	s.enter(up)
 	up.broken = true
-	s.opts.Store.Discard(up.name, func(err error) {
+	s.opts.Store.Discard(up.name, func(_ bool, err error) {
 		s.uploads.finish(up, true)
 		if err != nil {
 			w.Fail(unavailable(err))

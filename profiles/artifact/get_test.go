@@ -200,9 +200,13 @@ func TestPR04WhatIsAnothersIsNotFound(t *testing.T) {
 	b.put(t, "a", []byte("of bob, and longer"))
 	b.wantOctets(t, "a", []byte("of bob, and longer"))
 	a.wantOctets(t, "a", []byte("of alice"))
-	forget(t, s, bob, "shared")
+	if was := forget(t, s, bob, "shared"); was != (artifact.Forgotten{}) {
+		t.Errorf("of another's artifact %+v was forgotten", was)
+	}
 	a.wantOctets(t, "shared", []byte("of alice, too"))
-	forget(t, s, bob, "a")
+	if was := forget(t, s, bob, "a"); was != (artifact.Forgotten{Artifact: true}) {
+		t.Errorf("an artifact was forgotten as %+v", was)
+	}
 	b.wantNone(t)
 	a.wantOctets(t, "a", []byte("of alice"))
 	ids := func(identity string) (ids []string) {

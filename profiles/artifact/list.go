@@ -171,16 +171,23 @@ func checkID(id []byte) error {
 	return nil
 }
 
+// Forgotten is the result of MethodForget: what was there and is deleted.
+type Forgotten struct {
+	Artifact bool `json:"artifact"`
+	Upload   bool `json:"upload"` // that was not complete
+}
+
 // Forget serves MethodForget: it deletes the peer's artifact with an artifact_id, and its
 // upload. done is called when both are gone, or did not exist, from any goroutine; its
 // error is an *profiles.Error.
-func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(error)) {
+func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(Forgotten, error)) {
+	var was Forgotten
 	name, err := nameOf(string(artifactID), peer.Identity)
 	if err == nil {
 		err = checkID(artifactID)
 	}
 	if err != nil || s.opts.Store == nil {
-		done(err)
+		done(was, err)
 		return
 	}
 	s.uploads.mu.Lock()
@@ -188,16 +195,18 @@ func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(error
 		up.broken = true
 	}
 	s.uploads.mu.Unlock()
-	s.opts.Store.Discard(name, func(err error) {
+	s.opts.Store.Discard(name, func(removed bool, err error) {
 		if err != nil {
-			done(unavailable(err))
+			done(was, unavailable(err))
 			return
 		}
-		s.opts.Store.Remove(name, 0, func(_ bool, err error) {
+		was.Upload = removed
+		s.opts.Store.Remove(name, 0, func(removed bool, err error) {
 			if err != nil {
 				err = unavailable(err)
 			}
-			done(err)
+			was.Artifact = removed
+			done(was, err)
 		})
 	})
 }
@@ -209,6 +218,6 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, params []byte
 
 // forget implements swp.artifacts.forget.
 func (s *Service) forget(p profiles.Pending, params []byte) error {
-	s.Forget(p.Session().Peer(), params, profiles.Done(p))
+	s.Forget(p.Session().Peer(), params, func(was Forgotten, err error) { profiles.DoneJSON(p, was, err) })
 	return nil
 }

@@ -201,17 +201,21 @@ func TestAnotherOfferIsRefusedWhileOneIsUnderWay(t *testing.T) {
 	m := offerOf("a", octets)
 	m.HashAlg = []byte("SHA256")
 	wantAck(t, "an equal one", offer(t, l, m), 0, 3)
-	forget(t, s, alice, "a")
+	if was := forget(t, s, alice, "a"); was != (artifact.Forgotten{Upload: true}) {
+		t.Errorf("an upload was forgotten as %+v", was)
+	}
 	wantSilence(t, "another one, after the first was forgotten", offer(t, l, offerOf("a", []byte("x"))))
 }
 
-func forget(t testing.TB, s *server, identity, id string) {
+func forget(t testing.TB, s *server, identity, id string) artifact.Forgotten {
 	t.Helper()
+	var was artifact.Forgotten
 	done := make(chan error, 1)
-	s.service.Forget(&profiles.Peer{Identity: identity}, []byte(id), func(err error) { done <- err })
+	s.service.Forget(&profiles.Peer{Identity: identity}, []byte(id), func(w artifact.Forgotten, err error) { was = w; done <- err })
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+	return was
 }
 
 func TestPR09CorruptedUploadsLeaveNothing(t *testing.T) {

@@ -168,9 +168,16 @@ func (s *server) deltas(identity string, id state.ID) ([]string, error) {
 
 // forget has a state forgotten.
 func (s *server) forget(identity string, id state.ID) error {
+	_, err := s.forgotten(identity, id)
+	return err
+}
+
+// forgotten is forget, and returns whether the state was there.
+func (s *server) forgotten(identity string, id state.ID) (was bool, err error) {
 	done := make(chan error, 1)
-	s.state.Forget(&profiles.Peer{Identity: identity}, id[:], func(err error) { done <- err })
-	return <-done
+	s.state.Forget(&profiles.Peer{Identity: identity}, id[:], func(w state.Forgotten, err error) { was = w.State; done <- err })
+	err = <-done
+	return was, err
 }
 
 // of returns a state with its id.

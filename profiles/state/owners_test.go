@@ -153,9 +153,9 @@ func TestWhatIsForgottenIsNoParent(t *testing.T) {
 	if err := p.delta(root.ID, "d"); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time there is nothing to forget
-		if err := s.forget(alice, root.ID); err != nil {
-			t.Fatal(err)
+	for _, want := range []bool{true, false} { // the second time there is nothing to forget
+		if was, err := s.forgotten(alice, root.ID); err != nil || was != want {
+			t.Fatalf("forgotten %v, want %v, error %v", was, want, err)
 		}
 	}
 	_, err := p.put(of("another child", root))

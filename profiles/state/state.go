@@ -58,7 +58,7 @@ const (
 // Names of the RPC methods of the profile.
 const (
 	MethodDeltas = "swp.state.deltas" // params a state_id; stream items STATE_DELTA payloads, in order
-	MethodForget = "swp.state.forget" // params a state_id; empty result
+	MethodForget = "swp.state.forget" // params a state_id; result a Forgotten as JSON
 )
 
 // Source has blobs that are not stored here, such as the schemas of tools. It is safe for

@@ -401,7 +401,7 @@ func TestAFailedCommitHarmsNothing(t *testing.T) {
 						}
 						if round == 1 {
 							try(func() error {
-								_, err := did(t, func(done func(bool, error)) { s.Discard("a", func(err error) { done(true, err) }) })
+								_, err := did(t, func(done func(bool, error)) { s.Discard("a", done) })
 								return err
 							})
 							continue

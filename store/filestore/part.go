@@ -161,9 +161,11 @@ func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
 }
 
 // Discard implements store.Blobs.
-func (s *Store) Discard(name string, done func(error)) {
-	s.submit(name, &operation{done: func(_ bool, err error) { done(err) }, do: func(it *item, _ []byte) (bool, error) {
-		return true, s.discard(it)
+func (s *Store) Discard(name string, done func(removed bool, err error)) {
+	s.submit(name, &operation{done: done, do: func(it *item, _ []byte) (bool, error) {
+		there := it.part != nil
+		err := s.discard(it)
+		return there && err == nil, err
 	}})
 }
 

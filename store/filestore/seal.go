@@ -77,7 +77,7 @@ func (s *Store) seal(it *item, r record, keep time.Duration) error {
 // Remove implements store.Blobs.
 func (s *Store) Remove(name string, was uint64, done func(removed bool, err error)) {
 	s.submit(name, &operation{done: done, do: func(it *item, _ []byte) (bool, error) {
-		if r := it.blob; r != nil && was != 0 && r.version != was {
+		if r := it.blob; r == nil || was != 0 && r.version != was {
 			return false, nil
 		}
 		err := s.remove(it)

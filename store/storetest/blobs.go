@@ -95,11 +95,9 @@ func (k *blobKit) remove(was uint64) outcome {
 	return k.await(func(done func(bool, error)) { k.blobs.Remove("a", was, done) })
 }
 
-func (k *blobKit) discard(name string) {
+func (k *blobKit) discard(name string) outcome {
 	k.Helper()
-	if o := k.await(func(done func(bool, error)) { k.blobs.Discard(name, func(err error) { done(true, err) }) }); o.err != nil {
-		k.Fatalf("Discard(%q): %v", name, o.err)
-	}
+	return k.await(func(done func(bool, error)) { k.blobs.Discard(name, done) })
 }
 
 func (k *blobKit) did(what string, o outcome) {
@@ -381,12 +379,14 @@ var blobs = []blobTest{
 		k.wantBlob("a", octets)
 	}},
 	{name: "DiscardAndRemove", options: Options{QuotaPerOwner: 100_000}, run: func(k *blobKit) {
-		k.discard("a")
-		k.did("Remove of nothing", k.remove(3))
+		k.didNot("Discard of nothing", k.discard("a"))
+		k.didNot("Remove of nothing", k.remove(3))
+		k.didNot("Remove of nothing", k.remove(0))
 		for range 3 {
 			k.did("Begin", k.begin("a", "owner", 60_000, ""))
 			k.did("Append", k.append("a", 0, 1, text(60_000)))
-			k.discard("a")
+			k.did("Discard", k.discard("a"))
+			k.didNot("Discard again", k.discard("a"))
 			k.wantNoPart("a")
 			version := k.put("a", text(60_000))
 			k.didNot("Remove of another version", k.remove(version+1))
@@ -423,7 +423,7 @@ var blobs = []blobTest{
 		k.did("Begin of the node", k.begin("node", "", 60_000, ""))
 		k.wantErr("Append over the quota of all", k.append("node", 0, 1, text(60_001)).err, store.ErrQuota)
 		k.did("Append of the node", k.append("node", 0, 1, text(60_000)))
-		k.discard("0")
+		k.did("Discard", k.discard("0"))
 		k.did("Append into the room", k.append("1", 39_000, 2, text(60_000)))
 	}},
 	{name: "AbandonedPartsAreGone", options: Options{QuotaPerOwner: 100_000}, run: func(k *blobKit) {

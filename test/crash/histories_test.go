@@ -157,7 +157,7 @@ func apply(ctx context.Context, c *client.Client, n uint64, do change) (end stri
 	case doPut:
 		_, err = c.PutStates(ctx, state.State{Blob: blob, Metadata: []byte(do.metadata)})
 	case doForget:
-		err = c.ForgetState(ctx, id)
+		_, err = c.ForgetState(ctx, id)
 	default:
 		var s *state.State
 		if s, err = c.GetState(ctx, id); err == nil {

@@ -38,6 +38,8 @@ func artifactAdvice(err error) error {
 	switch {
 	case errors.Is(err, client.ErrNoDigest):
 		return advise(err, "The endpoint lists no such artifact to this identity. Name the digest with --sha256, or go without one with --unverified.")
+	case errors.Is(err, client.ErrReplaces):
+		return advise(err, "Choose another --id, or replace it with --replace.")
 	case code == artifact.CodeConflict:
 		return advise(err, "An upload of other octets under this id was not completed. End it with: artifact forget")
 	case code == artifact.CodeQuota:
@@ -133,21 +135,37 @@ func newArtifactForget(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget ADDR[/PARTNER] ARTIFACT_ID",
 		Short: "Delete an artifact of this identity",
-		Long: `Delete an artifact of this identity, and its partial upload if that is not
-complete. It succeeds if there is neither.`,
-		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar`,
+		Long: `Delete an artifact of this identity, and its upload if that is not complete, and print
+what was deleted. If there is neither, the exit code is 1.`,
+		Example: `  swp-client artifact forget swp+tls://127.0.0.1:7777 src.tar
+  swp-client artifact forget swp+tls://127.0.0.1:7777/acme src.tar`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
-				if err := c.ForgetArtifact(ctx, args[1]); err != nil {
+				was, err := c.ForgetArtifact(ctx, args[1])
+				switch {
+				case err != nil:
 					return artifactAdvice(err)
+				case was == (artifact.Forgotten{}):
+					return fmt.Errorf("this identity has neither an artifact nor an upload %q there; nothing was deleted", args[1])
+				case f.asJSON:
+					return f.printJSON(printedForgotten{args[1], was})
 				}
-				if f.asJSON {
-					return f.printJSON(map[string]any{"forgotten": args[1]})
+				if was.Artifact {
+					f.printf("deleted %s\n", visible(args[1]))
+				}
+				if was.Upload {
+					f.printf("deleted the incomplete upload of %s\n", visible(args[1]))
 				}
 				return nil
 			})
 		},
 	}
+}
+
+// printedForgotten is what was deleted, as JSON.
+type printedForgotten struct {
+	ID string `json:"forgotten"`
+	artifact.Forgotten
 }
 
 // digest reads a SHA-256 from the command line.

@@ -24,6 +24,10 @@ func newArtifactPut(f *flags) *cobra.Command {
 and print its id: that of --id, or one made from its SHA-256. An interrupted upload
 continues when the same file is put again.
 
+An artifact of this identity that is stored under the id with other octets or metadata
+is not replaced without --replace. With it the new octets take its place once they are
+complete.
+
 The digest is sent before the octets. So the file is read twice, and standard input is
 first copied to a temporary file.`,
 		Example: `  swp-client artifact put swp+tls://127.0.0.1:7777 model.bin --meta application/octet-stream
@@ -31,6 +35,7 @@ first copied to a temporary file.`,
 	}
 	id := cmd.Flags().String("id", "", "`artifact_id` (default: sha256: and the digest)")
 	meta := cmd.Flags().String("meta", "", "metadata: `text`, or @FILE")
+	replace := cmd.Flags().Bool("replace", false, "replace an artifact of this identity that has the id")
 	patience := patienceFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *meta == "-" {
@@ -52,7 +57,10 @@ first copied to a temporary file.`,
 		if u.ArtifactID == "" {
 			u.ArtifactID = contentID(u.Hash[:])
 		}
-		err = f.transfer(args[0], "uploading", *patience, func(t *client.Transfer) error { return t.Put(cmd.Context(), u) })
+		err = f.transfer(args[0], "uploading", *patience, func(t *client.Transfer) error {
+			t.Keep = !*replace
+			return t.Put(cmd.Context(), u)
+		})
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -74,7 +75,8 @@ func newStateForget(f *flags) *cobra.Command {
 		Use:   "forget ADDR[/PARTNER] STATE_ID",
 		Short: "Delete a state of this identity",
 		Long: `Delete a state of this identity with its deltas, which frees their space. States that
-were made from it stay, without this parent.`,
+were made from it stay, without this parent. If there is no such state, the exit code
+is 1.`,
 		Example: `  swp-client state forget swp+tls://127.0.0.1:7777 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := stateIDs("STATE_ID", args[1])
@@ -82,12 +84,16 @@ were made from it stay, without this parent.`,
 				return err
 			}
 			return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
-				if err := c.ForgetState(ctx, id[0]); err != nil {
+				was, err := c.ForgetState(ctx, id[0])
+				switch {
+				case err != nil:
 					return err
-				}
-				if f.asJSON {
+				case !was:
+					return fmt.Errorf("this identity has no state %x there; nothing was deleted", id[0])
+				case f.asJSON:
 					return f.printJSON(map[string]any{"forgotten": hex.EncodeToString(id[0][:])})
 				}
+				f.printf("deleted %x\n", id[0])
 				return nil
 			})
 		},
