@@ -13,8 +13,8 @@ import (
 // Directory finds links by name and by identity. It is safe for concurrent use. The zero
 // value is empty.
 type Directory struct {
-	now   atomic.Pointer[table]
-	lanes lanes
+	now       atomic.Pointer[table]
+	sequences sequences
 }
 
 type table struct {

@@ -173,13 +173,13 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	case profiles.Many, profiles.Endless:
 		return t.pass(req, errand.Answers == profiles.Endless)
 	case profiles.Refusal:
-		h.d.lanes.push(req.Lane, r.link, &transit{trip: t, env: req.Envelope.Clone(), done: req.Defer()})
+		h.d.sequences.push(req.Lane, r.link, &transit{trip: t, env: req.Envelope.Clone(), done: req.Defer()})
 	default:
 		held, w, err := req.Hold()
 		if err != nil {
 			return err
 		}
-		h.d.lanes.push(req.Lane, r.link, &transit{trip: t, env: held.Envelope, w: w})
+		h.d.sequences.push(req.Lane, r.link, &transit{trip: t, env: held.Envelope, w: w})
 	}
 	return nil
 }

@@ -61,10 +61,10 @@ func (t *transit) answered(env *e1.Envelope) {
 	}
 }
 
-// lane forwards the messages of one lane to one partner, in order, on one lane there.
-type lane struct {
-	all *lanes
-	key laneKey
+// sequence forwards the messages of one lane to one partner, in order, on one lane there.
+type sequence struct {
+	all *sequences
+	key sequenceKey
 
 	// Guarded by the mutex of all.
 	due     []*transit
@@ -83,28 +83,28 @@ type sent struct {
 	call profiles.Call
 }
 
-// lanes holds the lanes in use.
-type lanes struct {
+// sequences holds the sequences in use.
+type sequences struct {
 	mu    sync.Mutex
-	byKey map[laneKey]*lane
+	byKey map[sequenceKey]*sequence
 }
 
-type laneKey struct {
+type sequenceKey struct {
 	from profiles.Lane
 	to   *Link
 }
 
 // push queues a message for a partner, after earlier messages of the same lane.
-func (s *lanes) push(from profiles.Lane, to *Link, t *transit) {
-	key := laneKey{from, to}
+func (s *sequences) push(from profiles.Lane, to *Link, t *transit) {
+	key := sequenceKey{from, to}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.byKey[key]
 	if l == nil {
 		if s.byKey == nil {
-			s.byKey = make(map[laneKey]*lane)
+			s.byKey = make(map[sequenceKey]*sequence)
 		}
-		l = &lane{all: s, key: key}
+		l = &sequence{all: s, key: key}
 		s.byKey[key] = l
 	}
 	l.due = append(l.due, t)
@@ -118,77 +118,77 @@ func (s *lanes) push(from profiles.Lane, to *Link, t *transit) {
 
 // next returns the next queued message; nil if there is none. With stop, nil also means
 // that the goroutine ends.
-func (l *lane) next(stop bool) *transit {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	if len(l.due) == 0 {
-		l.due = nil
-		l.running = !stop
+func (s *sequence) next(stop bool) *transit {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if len(s.due) == 0 {
+		s.due = nil
+		s.running = !stop
 		return nil
 	}
-	t := l.due[0]
-	l.due[0] = nil
-	l.due = l.due[1:]
+	t := s.due[0]
+	s.due[0] = nil
+	s.due = s.due[1:]
 	return t
 }
 
 // leave subtracts finished messages. The last one closes the lane to the partner.
-func (l *lane) leave(n int) {
-	l.all.mu.Lock()
-	l.open -= n
-	last := l.open == 0
+func (s *sequence) leave(n int) {
+	s.all.mu.Lock()
+	s.open -= n
+	last := s.open == 0
 	if last {
-		delete(l.all.byKey, l.key)
+		delete(s.all.byKey, s.key)
 	}
-	l.all.mu.Unlock()
-	if last && l.on != nil {
-		_ = l.on.Close()
+	s.all.mu.Unlock()
+	if last && s.on != nil {
+		_ = s.on.Close()
 	}
 }
 
 // run sends queued messages.
-func (l *lane) run() {
-	defer l.leave(1)
+func (s *sequence) run() {
+	defer s.leave(1)
 	for {
-		t := l.next(len(l.pending) == 0)
-		if t == nil && len(l.pending) == 0 {
+		t := s.next(len(s.pending) == 0)
+		if t == nil && len(s.pending) == 0 {
 			return
 		}
-		if t == nil || len(l.pending) >= maxUnconfirmed {
-			l.confirm()
+		if t == nil || len(s.pending) >= maxUnconfirmed {
+			s.confirm()
 		}
 		if t != nil {
-			l.send(t)
+			s.send(t)
 		}
 	}
 }
 
 // send sends a message and starts the wait for its answer.
-func (l *lane) send(t *transit) {
+func (s *sequence) send(t *transit) {
 	ctx, cancel := t.span()
 	if t.w == nil {
 		defer cancel()
 	}
-	call, err := l.call(ctx, t)
+	call, err := s.call(ctx, t)
 	switch {
 	case err != nil:
 		cancel()
-		t.end(t.lost(ctx, l.up, err))
-		l.leave(1)
+		t.end(t.lost(ctx, s.up, err))
+		s.leave(1)
 	case t.w == nil:
-		l.pending = append(l.pending, sent{t, call})
+		s.pending = append(s.pending, sent{t, call})
 	default:
-		go l.await(ctx, cancel, t, call, l.up)
+		go s.await(ctx, cancel, t, call, s.up)
 	}
 }
 
 // await waits for the answer of a message.
-func (l *lane) await(ctx context.Context, cancel context.CancelFunc, t *transit, call profiles.Call, up *Up) {
-	defer l.leave(1)
+func (s *sequence) await(ctx context.Context, cancel context.CancelFunc, t *transit, call profiles.Call, up *Up) {
+	defer s.leave(1)
 	defer cancel()
 	defer context.AfterFunc(t.w.Context(), cancel)()
 	defer call.Close()
-	defer l.key.to.doubting(up)()
+	defer s.key.to.doubting(up)()
 	env, err := call.Recv(ctx)
 	if err != nil {
 		t.end(t.unanswered(ctx, up, err))
@@ -199,53 +199,53 @@ func (l *lane) await(ctx context.Context, cancel context.CancelFunc, t *transit,
 
 // call sends a message on the lane to the partner. It opens a new lane if there is none, or
 // if the old one belongs to a previous session.
-func (l *lane) call(ctx context.Context, t *transit) (profiles.Call, error) {
+func (s *sequence) call(ctx context.Context, t *transit) (profiles.Call, error) {
 	up, err := t.ready(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case t.w == nil && !profiles.Serves(up.Session, rpc.ProfileID):
-		return nil, l.key.to.ignorant("profile rpc, which confirms what has no answer")
+		return nil, s.key.to.ignorant("profile rpc, which confirms what has no answer")
 	}
-	if up != l.up {
-		l.confirm() // on the lane that they were sent on
+	if up != s.up {
+		s.confirm() // on the lane that they were sent on
 		on, err := up.Session.Open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if l.on != nil {
-			_ = l.on.Close()
+		if s.on != nil {
+			_ = s.on.Close()
 		}
-		l.up, l.on = up, on
+		s.up, s.on = up, on
 	}
 	ctx, env, err := t.onward(ctx, &t.env)
 	if err != nil {
 		return nil, err
 	}
 	t.env = env // from now on as the partner has it
-	return l.on.Call(ctx, env)
+	return s.on.Call(ctx, env)
 }
 
 // confirm asks the partner whether it has accepted the unconfirmed messages. Another
 // goroutine waits for the answer.
-func (l *lane) confirm() {
-	if len(l.pending) > 0 {
-		go l.conclude(l.pending, l.on, l.up)
-		l.pending = nil
+func (s *sequence) confirm() {
+	if len(s.pending) > 0 {
+		go s.conclude(s.pending, s.on, s.up)
+		s.pending = nil
 	}
 }
 
 // conclude ends the messages that the partner has accepted or refused. Refusals arrive
 // before the answer of swp.sync.
-func (l *lane) conclude(batch []sent, on profiles.Lane, up *Up) {
-	defer l.leave(len(batch))
+func (s *sequence) conclude(batch []sent, on profiles.Lane, up *Up) {
+	defer s.leave(len(batch))
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	of := make([][]byte, len(batch))
 	for i := range batch {
 		of[i] = batch[i].call.MsgID()
 	}
-	sure := l.key.to.doubting(up)
+	sure := s.key.to.doubting(up)
 	err := rpc.SyncOf(ctx, on, of...) // only these messages; others on the connection do not matter
 	sure()
 	polled, ended := context.WithCancel(context.Background())

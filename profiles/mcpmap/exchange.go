@@ -42,8 +42,8 @@ type Exchange struct {
 
 	mu      sync.Mutex
 	over    bool
-	pins    int    // present uses of the lane
-	last    func() // ends the held request when pins is zero
+	uses    int    // present uses of the lane
+	last    func() // ends the held request when uses is zero
 	timer   *time.Timer
 	touched time.Time
 	agreed  []string // changes that a subscriptions/listen is told of
@@ -71,7 +71,7 @@ func (m *Mapping) newExchange(c *conn, s *serverSession, target string, req *pro
 	x := &Exchange{
 		Message: msg.On(held.Payload),
 		m:       m, conn: c, session: s, target: target, list: listOf(msg), req: held, w: w,
-		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), pins: 1,
+		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), uses: 1,
 		began: now, touched: now, limit: m.opts.CallLimit,
 	}
 	if bounded && ms < uint64(x.limit.Milliseconds()) {
@@ -308,7 +308,7 @@ func (x *Exchange) end() bool {
 func (x *Exchange) close(octets []byte, last func(octets []byte)) {
 	x.conn.forget(x)
 	x.mu.Lock()
-	if x.pins > 0 {
+	if x.uses > 0 {
 		octets = slices.Clone(octets)
 		x.last = func() { last(octets) }
 		x.mu.Unlock()
@@ -326,15 +326,15 @@ func (x *Exchange) pin() bool {
 	if x.over {
 		return false
 	}
-	x.pins++
+	x.uses++
 	return true
 }
 
 func (x *Exchange) unpin() {
 	x.mu.Lock()
-	x.pins--
+	x.uses--
 	last := x.last
-	if x.pins > 0 {
+	if x.uses > 0 {
 		last = nil
 	}
 	x.mu.Unlock()

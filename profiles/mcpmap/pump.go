@@ -267,7 +267,7 @@ type listener struct {
 
 	mu    sync.Mutex
 	over  bool
-	pins  int
+	uses  int
 	why   error // with over: the argument of ended
 	ended func(error)
 }
@@ -278,13 +278,13 @@ func (l *listener) pin() bool {
 	if l.over {
 		return false
 	}
-	l.pins++
+	l.uses++
 	return true
 }
 
 func (l *listener) unpin() {
 	l.mu.Lock()
-	l.pins--
+	l.uses--
 	l.finish()
 }
 
@@ -300,7 +300,7 @@ func (l *listener) end(why error) {
 // finish is called with mu held and releases it.
 func (l *listener) finish() {
 	var ended func(error)
-	if l.over && l.pins == 0 {
+	if l.over && l.uses == 0 {
 		ended, l.ended = l.ended, nil
 	}
 	why := l.why

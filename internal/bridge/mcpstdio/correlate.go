@@ -41,13 +41,13 @@ func (p *pool) response(c *child, m *mcpmap.Message, fault *profiles.Error) {
 	if key == "" {
 		f = c.only()
 	}
-	ghost := f == nil || f.ghost != nil
+	abandoned := f == nil || f.abandoned != nil
 	if f != nil {
 		c.take(f)
 	}
 	p.s.mu.Unlock()
 	switch {
-	case ghost:
+	case abandoned:
 		p.s.stats.dropped.Add(1)
 	case fault != nil:
 		f.x.Fail(fault)
@@ -92,10 +92,10 @@ func (p *pool) notification(c *child, m *mcpmap.Message) {
 		f = c.only()
 		named = f != nil
 	}
-	ghost := f != nil && f.ghost != nil
+	abandoned := f != nil && f.abandoned != nil
 	p.s.mu.Unlock()
 	switch {
-	case f != nil && !ghost:
+	case f != nil && !abandoned:
 		f.x.Notify(m.Octets())
 	case !named && p.conv != nil:
 		p.conv.client.Notify(m.Octets())

@@ -30,14 +30,14 @@ type flight struct {
 	initialize bool
 	child      *child // nil while it waits
 
-	// ghost marks a request that is over for the client but not for the child:
+	// abandoned marks a request that is over for the client but not for the child:
 	// its id stays taken until the child has answered, and messages of the
 	// child about it are dropped.
-	ghost *time.Timer
+	abandoned *time.Timer
 }
 
-// ghostTime is how long an answer to a cancelled request is expected.
-const ghostTime = time.Minute
+// abandonedTime is how long an answer to a cancelled request is expected.
+const abandonedTime = time.Minute
 
 func (s *Server) newPool(conv *conversation, limit int) *pool {
 	p := &pool{s: s, conv: conv, max: limit}
@@ -193,8 +193,8 @@ func (c *child) take(f *flight) {
 	if c.tokens[f.token] == f {
 		delete(c.tokens, f.token)
 	}
-	if f.ghost != nil {
-		f.ghost.Stop()
+	if f.abandoned != nil {
+		f.abandoned.Stop()
 	} else {
 		c.s.finished()
 	}
@@ -279,7 +279,7 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 		return
 	}
 	c := f.child
-	if c.flights[f.key] != f || f.ghost != nil {
+	if c.flights[f.key] != f || f.abandoned != nil {
 		return
 	}
 	if !f.initialize {
@@ -291,7 +291,7 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 		c.write(line)
 	}
 	heard := c.lines.Load()
-	f.ghost = time.AfterFunc(ghostTime, func() { p.forgotten(f, heard) })
+	f.abandoned = time.AfterFunc(abandonedTime, func() { p.forgotten(f, heard) })
 	s.finished()
 }
 
@@ -322,8 +322,8 @@ func (p *pool) ended(c *child, why *profiles.Error) {
 	}
 	var lost []*flight
 	for _, f := range c.flights {
-		if f.ghost != nil {
-			f.ghost.Stop()
+		if f.abandoned != nil {
+			f.abandoned.Stop()
 			continue
 		}
 		lost = append(lost, f)
