@@ -143,7 +143,11 @@ func (c *call) Close() {
 	if c.ends && !c.ended {
 		s.givenUp.add(c.n)
 	}
+	ended := c.ended
 	s.mu.Unlock()
+	if !ended {
+		s.limiter.expectLate()
+	}
 	s.calling.Add(-1)
 	// From here no other goroutine finds the call.
 	c.giveBack(c.held)

@@ -2,9 +2,11 @@ package endpoint_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -126,3 +128,35 @@ func TestCallsThatWereGivenUpAreForgottenInTheEnd(t *testing.T) {
 	answer(typePart)
 	r.wantVerdict(t, 1, profiles.InvalidProfilePayload, "after_end", endpoint.Kept)
 }
+
+// Whoever closes a call early cannot know how much is on the way already: as much as fits
+// into queues and sockets is not the fault of the peer.
+func TestPR02AnswersOnTheWayWhenACallIsClosedAreNotCharged(t *testing.T) {
+	const free, budget = 16 << 20, 3
+	ep, rec := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{PaceBudget: budget}}, ending(profile(echo)))
+	here, there := transport.Pipe()
+	r := attach(t, ep, rec, here, there)
+	c, err := r.sess.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := request(string(r.recv(t).MsgID), strings.Repeat("x", 64<<10))
+	env.MsgType = typePart
+	c.Close()
+	n := 0
+	for left := free - frameOf(&env); left >= 0; left -= frameOf(&env) {
+		n++
+		r.send(t, env)
+		r.wantVerdict(t, n, profiles.OK, "unsolicited", endpoint.Kept)
+	}
+	for range budget {
+		n++
+		r.send(t, env)
+		r.wantVerdict(t, n, profiles.OK, "unsolicited", endpoint.Kept)
+	}
+	r.send(t, env)
+	r.wantVerdict(t, n+1, profiles.OK, "unsolicited", endpoint.Closed)
+	r.wantEnd(t)
+}
+
+func frameOf(env *e1.Envelope) int { return frame.HeaderSize + env.Size() }

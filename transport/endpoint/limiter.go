@@ -18,6 +18,34 @@ type limiter struct {
 	minute  time.Time // when the minute of the error budgets began
 	errors  int       // refusals in it
 	refused int       // refusals for pace in it
+
+	late int // octets of late answers that are not charged
+}
+
+// lateOctets is how much the peer may have sent before it learns that a call was closed:
+// what fits into its output queue and into the buffers of both systems. The late answers of
+// all calls of a session share maxLateOctets.
+const (
+	lateOctets    = 16 << 20
+	maxLateOctets = 64 << 20
+)
+
+// expectLate allows late answers to a call that was closed before its end.
+func (p *limiter) expectLate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late = min(p.late+lateOctets, maxLateOctets)
+}
+
+// allowLate subtracts a late answer of size octets from what is allowed, if that suffices.
+func (p *limiter) allowLate(size int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if size > p.late {
+		return false
+	}
+	p.late -= size
+	return true
 }
 
 // wait takes one token and returns how long the reader has to pause for it.

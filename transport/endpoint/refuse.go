@@ -185,7 +185,7 @@ func garbled(fault *profiles.Error) error {
 var errExcess = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "after_end", Text: "the exchange has ended"}
 
 // unsolicited drops an answer without an open call. Late answers to calls that this side
-// closed are allowed up to a bound; others are charged to the peer.
+// closed are free up to a bound; others are charged to the peer.
 func (l *lane) unsolicited() {
 	_, late := l.s.ownID(l.req.MsgID)
 	if late && l.ours && !l.own.Load() && l.s.conn.Multiplexed() {
@@ -196,7 +196,7 @@ func (l *lane) unsolicited() {
 		return
 	}
 	action := Kept
-	if l.s.limiter.charge(&l.s.opts.Bounds, late) {
+	if free := late && l.s.limiter.allowLate(l.size); !free && l.s.limiter.charge(&l.s.opts.Bounds, late) {
 		action = Closed
 	}
 	l.verdict(profiles.OK, "unsolicited", nil, false, action)
