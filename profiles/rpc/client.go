@@ -105,6 +105,7 @@ type Stream struct {
 	rpcID  [16]byte
 	small  [160]byte // a request that fits, so that a call is one allocation
 	seq    uint64    // of the last item
+	begun  bool      // an item has arrived
 	last   bool      // no item may follow
 	over   bool      // RESP or ERR has arrived, or no answer can arrive any more
 	given  bool      // RPC_CANCEL was sent
@@ -194,10 +195,10 @@ func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 		return nil, violation("answer has the rpc_id of another call")
 	case s.last:
 		return nil, violation("stream item after the terminal one")
-	case m.SeqNo <= s.seq:
+	case s.begun && m.SeqNo <= s.seq:
 		return nil, profiles.Errorf(profiles.InvalidProfilePayload, "rpc: stream item %d after %d", m.SeqNo, s.seq)
 	}
-	s.seq, s.last = m.SeqNo, m.IsTerminal
+	s.begun, s.seq, s.last = true, m.SeqNo, m.IsTerminal
 	return m.Item, nil
 }
 

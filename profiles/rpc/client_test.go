@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -240,7 +241,10 @@ func TestViolationsOfThePeerEndTheCall(t *testing.T) {
 		{"items in order", []e1.Envelope{item(id, 1, false), item(id, 2, false), item(id, 9, true), resp(id)}, true},
 		{"the same number twice", []e1.Envelope{item(id, 1, false), item(id, 1, false)}, false},
 		{"a smaller number", []e1.Envelope{item(id, 2, false), item(id, 1, false)}, false},
-		{"number 0", []e1.Envelope{item(id, 0, false)}, false},
+		{"items from number 0", []e1.Envelope{item(id, 0, false), item(id, 1, true), resp(id)}, true},
+		{"items from a large number", []e1.Envelope{item(id, math.MaxUint64-1, false), item(id, math.MaxUint64, true), resp(id)}, true},
+		{"number 0 twice", []e1.Envelope{item(id, 0, false), item(id, 0, false)}, false},
+		{"number 0 after the largest", []e1.Envelope{item(id, math.MaxUint64, false), item(id, 0, false)}, false},
 		{"an item after the terminal one", []e1.Envelope{item(id, 1, true), item(id, 2, false)}, false},
 		{"an item of another call", []e1.Envelope{item(other, 1, false)}, false},
 		{"a result of another call", []e1.Envelope{resp(other)}, false},
