@@ -20,6 +20,7 @@ type flow struct {
 	fin  bool  // nothing more will be written
 	read bool  // the reader has seen the end, or was aborted
 	rerr error // what Read fails with, before anything buffered
+	last error // what Read fails with behind the buffer once fin is set; io.EOF if nil
 	werr error // what Write fails with
 
 	rdl, wdl deadline
@@ -49,6 +50,9 @@ func (f *flow) Read(p []byte) (int, error) {
 			return n, nil
 		case f.fin:
 			f.read = true
+			if f.last != nil {
+				return 0, f.last
+			}
 			return 0, io.EOF
 		case len(p) == 0:
 			return 0, nil
@@ -88,10 +92,15 @@ func (f *flow) Write(p []byte) (int, error) {
 
 // finish ends the stream after the buffered octets: the reader then gets io.EOF. Later
 // writes fail with werr, or with io.ErrClosedPipe if it is nil.
-func (f *flow) finish(werr error) {
+func (f *flow) finish(werr error) { f.conclude(nil, werr) }
+
+// conclude is finish, but the reader gets last in place of io.EOF. The first call decides.
+func (f *flow) conclude(last, werr error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fin = true
+	if !f.fin {
+		f.fin, f.last = true, last
+	}
 	if f.werr == nil {
 		f.werr = werr
 	}

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -214,7 +213,7 @@ func newPipeStreams(a, b *pipeEnd) (*pipeStream, *pipeStream) {
 
 func (s *pipeStream) Read(p []byte) (int, error) {
 	n, err := s.in.Read(p)
-	if err == io.EOF {
+	if err != nil {
 		s.endIfDone()
 	}
 	return n, err
@@ -252,6 +251,21 @@ func (s *pipeStream) Reset(code uint64) {
 	s.stop()
 	s.far.stop()
 	s.endIfDone()
+}
+
+// Conclude implements Concluder.
+func (e *pipeEnd) Conclude(stream Stream, code uint64) bool {
+	s, ok := stream.(*pipeStream)
+	if !ok || s.conn != e || e.only != nil {
+		return false
+	}
+	here, there := &CloseError{Code: code, Stream: true}, &CloseError{Code: code, Remote: true, Stream: true}
+	s.out.conclude(there, here)
+	s.in.abort(here, there)
+	s.stop()
+	s.far.stop()
+	s.endIfDone()
+	return true
 }
 
 func (s *pipeStream) Context() context.Context {

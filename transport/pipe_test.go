@@ -194,6 +194,36 @@ func TestMuxPipeResetCarriesItsCodeThoughTheReaderResetsToo(t *testing.T) {
 	}
 }
 
+func TestMuxPipeConcludeDeliversWhatWasWrittenAndThenItsCode(t *testing.T) {
+	a, b := transport.MuxPipe()
+	sa, sb := openPair(t, a, b)
+	if _, err := sb.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	if a.(transport.Concluder).Conclude(sb, 9) {
+		t.Error("concluded a stream of the other end")
+	}
+	if !b.(transport.Concluder).Conclude(sb, 9) {
+		t.Fatal("not concluded")
+	}
+	<-sa.Context().Done()
+	if got, err := io.ReadAll(sa); string(got) != "answer" || !isCloseError(err, 9, true) {
+		t.Errorf("%q, then %v, want the answer and code 9", got, err)
+	}
+	if _, err := sa.Write([]byte("x")); !isCloseError(err, 9, true) {
+		t.Errorf("write: %v", err)
+	}
+	if _, err := sb.Read(make([]byte, 1)); !isCloseError(err, 9, false) {
+		t.Errorf("read after own end: %v", err)
+	}
+	only, _ := transport.Pipe()
+	stream, _ := only.Open(t.Context())
+	if only.(transport.Concluder).Conclude(stream, 9) {
+		t.Error("concluded the only stream of a connection")
+	}
+	_ = only.Close(0)
+}
+
 func TestMuxPipeResetCarriesItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := transport.MuxPipe()

@@ -11,3 +11,13 @@ package transport
 type Releaser interface {
 	Release()
 }
+
+// Concluder is implemented by connections whose streams can end with a code behind the
+// octets written before (QUIC, MuxPipe).
+type Concluder interface {
+	// Conclude ends a stream of the connection like Stream.Reset, but the peer first receives
+	// what was written, as long as it reads. Conclude returns false and does nothing if the
+	// peer does not support this (RESET_STREAM_AT, an extension of QUIC), or if the stream
+	// is of another connection.
+	Conclude(s Stream, code uint64) bool
+}

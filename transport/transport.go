@@ -77,8 +77,9 @@ type Stream interface {
 	// CloseWrite half-closes the stream: the peer sees its end, and reading continues.
 	CloseWrite() error
 
-	// Reset ends the stream in both directions, with code if the transport carries one. If
-	// the stream is the connection, it ends the connection.
+	// Reset ends the stream in both directions, with code if the transport carries one. The
+	// peer may lose what it has not read yet; see Concluder. If the stream is the connection,
+	// it ends the connection.
 	Reset(code uint64)
 
 	// Context ends when the peer receives nothing more from this stream: it stopped or

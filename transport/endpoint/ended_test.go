@@ -5,7 +5,10 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -67,4 +70,90 @@ func TestAConnectionThatEndsInsideAFrameRefusesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The other end refuses a frame by its length while this end still writes it. The calls of
+// the stream get the answers that were sent before, or the code.
+func TestAFrameThatIsRefusedWhileItIsWrittenEndsTheCallsOfItsStreamWithTheCode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := transport.MuxPipe()
+		ep, _ := newEndpoint(t, endpoint.Options{}, profile(echo))
+		session := ep.Attach(&lateConn{here})
+		lane, err := session.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = lane.Close() }()
+		var calls [2]profiles.Call
+		for i, payload := range []string{"answered", "open"} {
+			if calls[i], err = lane.Call(t.Context(), request("", payload)); err != nil {
+				t.Fatal(err)
+			}
+			defer calls[i].Close()
+		}
+		stream, err := there.Accept(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer := &rig{conn: there}
+		peer.on(stream)
+		answer := peer.recv(t)
+		answer.MsgType = typeAnswer
+		peer.recv(t)
+		written := make(chan error, 1)
+		go func() {
+			large, err := lane.Call(t.Context(), request("", strings.Repeat("x", 4<<20)))
+			if err == nil {
+				_, err = large.Recv(t.Context())
+				large.Close()
+			}
+			written <- err
+		}()
+		var length [4]byte
+		if _, err := io.ReadFull(stream, length[:]); err != nil {
+			t.Fatal(err)
+		}
+		peer.send(t, answer)
+		there.(transport.Concluder).Conclude(stream, uint64(profiles.InvalidFrame))
+		for which, err := range map[string]error{"large": <-written, "open": last(calls[1].Recv(t.Context()))} {
+			var closed *transport.CloseError
+			if !errors.As(err, &closed) || !closed.Remote || closed.Code != uint64(profiles.InvalidFrame) {
+				t.Errorf("the %s call ends with %v, want the code of the other end", which, err)
+			}
+		}
+		if env, err := calls[0].Recv(t.Context()); err != nil || string(env.Payload) != "answered" {
+			t.Errorf("the call that was answered ends with %v, %v", env, err)
+		}
+	})
+}
+
+func last(_ *e1.Envelope, err error) error { return err }
+
+// lateConn is a connection on which nothing is read until the peer has ended a stream, and
+// its writer has seen that.
+type lateConn struct{ transport.Conn }
+
+func (c *lateConn) Open(ctx context.Context) (transport.Stream, error) {
+	s, err := c.Conn.Open(ctx)
+	return &lateStream{Stream: s, ended: make(chan struct{})}, err
+}
+
+type lateStream struct {
+	transport.Stream
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (s *lateStream) Write(p []byte) (int, error) {
+	n, err := s.Stream.Write(p)
+	if err != nil {
+		// In virtual time: when the writer has done what it does about the error.
+		s.once.Do(func() { time.AfterFunc(time.Millisecond, func() { close(s.ended) }) })
+	}
+	return n, err
+}
+
+func (s *lateStream) Read(p []byte) (int, error) {
+	<-s.ended
+	return s.Stream.Read(p)
 }

@@ -366,7 +366,7 @@ func (e *exchange) carryOut(v Verdict) {
 	case Closed:
 		s.close(profiles.RateLimitExceeded, errBudget)
 	case Reset:
-		l.stream.Reset(uint64(v.Code))
+		l.sever(v.Code, false)
 	case Kept:
 	}
 	if e.place != nil {

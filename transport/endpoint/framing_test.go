@@ -267,7 +267,7 @@ func TestFR07ExactLimitsAreAccepted(t *testing.T) {
 			env := exact(frameLimit)
 			r.send(t, env)
 			r.wantEcho(t, "0123456789abcdef", string(env.Payload))
-			r.write(t, framed(exact(frameLimit+1)))
+			_, _ = r.raw.Write(framed(exact(frameLimit + 1))) // refused by its first octets
 			r.wantVerdict(t, 2, profiles.InvalidFrame, "ERR_FRAME_TOO_LARGE", r.severed())
 		})
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
 )
 
 // errSlow ends the session of a peer that does not read fast enough.
@@ -451,6 +452,10 @@ func (o *output) fail(err error) {
 		go s.close(profiles.RateLimitExceeded, err)
 		return
 	}
+	if stopped := (*transport.CloseError)(nil); o.l.ours && errors.As(err, &stopped) && stopped.Remote {
+		// The read loop gets the answers that the peer has sent, and why it ended the stream.
+		return
+	}
 	o.l.stream.Reset(uint64(profiles.RateLimitExceeded))
 }
 
@@ -479,6 +484,14 @@ func (o *output) finish() {
 	for o.writing {
 		o.awaitWrite()
 	}
+}
+
+// stop is finish for a stream that is about to end with a code: it is not half-closed.
+func (o *output) stop() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.finish()
 }
 
 // used reports whether anything was ever written.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
 )
 
 // severity says what a refusal does to the stream of the peer.
@@ -128,12 +129,9 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 	switch action {
 	case Reset:
 		l.stopped = true
-		l.out.flush()
-		if l.out.used() { // a reset takes back what the peer has not read yet
-			l.hangUp()
-		}
+		l.out.stop()
 		l.s.failCallsOf(l, garbled(fault))
-		l.stream.Reset(uint64(fault.Code))
+		l.sever(fault.Code, told)
 	case Closed:
 		l.stopped = true
 		if spent {
@@ -143,6 +141,21 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 		l.closeSession(fault.Code, fault)
 	case Kept:
 	}
+}
+
+// sever ends the stream with a code, which every exchange that is open on it gets. The peer
+// first receives what was written. If it does not support that, a reset may take octets
+// back; so if it was told why and nothing else is open, the stream ends in order first. Only
+// the read loop may set told.
+func (l *lane) sever(code profiles.Code, told bool) {
+	if c, ok := l.s.conn.(transport.Concluder); ok && c.Conclude(l.stream, uint64(code)) {
+		return
+	}
+	if told && l.refs.Load() == 1 {
+		_ = l.stream.CloseWrite()
+		l.discard()
+	}
+	l.stream.Reset(uint64(code))
 }
 
 // closeSession closes the connection after what is queued has been written.
@@ -155,11 +168,16 @@ func (l *lane) closeSession(code profiles.Code, cause error) {
 	l.s.close(code, cause)
 }
 
-// hangUp half-closes the stream and, for a limited time and up to a bound, discards the
-// octets that the peer still sends. A socket closed with unread octets sends a reset, which
-// would discard the answer with the reason.
+// hangUp half-closes the stream after what is queued has been written.
 func (l *lane) hangUp() {
 	l.out.finish()
+	l.discard()
+}
+
+// discard reads, for a limited time and up to a bound, what the peer still sends on a stream
+// that was half-closed. A socket closed with unread octets sends a reset, which would
+// discard the answer with the reason.
+func (l *lane) discard() {
 	_ = l.stream.SetReadDeadline(time.Now().Add(lingerTime))
 	buf := l.s.ep.pool.Get(4096)
 	defer l.s.ep.pool.Put(buf)

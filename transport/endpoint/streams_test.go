@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/transporttest"
 )
 
 // gauge counts how many handlers run at once, and at most ran.
@@ -281,4 +284,60 @@ func TestSendOpensAnotherStreamAfterAReset(t *testing.T) {
 		send(fmt.Sprint(i))
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// A refusal that resets a stream takes back no answer, and no open exchange of the stream
+// finds an orderly end. The peer reads nothing until the stream has been reset.
+func TestARefusalEndsTheOpenExchangesOfItsStreamWithItsCode(t *testing.T) {
+	holding := func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+		if string(req.Payload) != "hold" {
+			return echo(ctx, req, w)
+		}
+		_, held, err := req.Hold()
+		if err == nil {
+			context.AfterFunc(held.Context(), func() { held.Fail(nil) })
+		}
+		return err
+	}
+	refused := func(t *testing.T, r *rig, c refusedOnAStream) {
+		large := strings.Repeat("x", 40<<10) // more than one packet
+		r.send(t, request("answered-before", large))
+		if c.open {
+			r.send(t, request("still-open-here", "hold"))
+		}
+		r.send(t, c.env)
+		r.rec.await(t, "the refusal", func(rec *recorder) bool {
+			return slices.ContainsFunc(rec.verdicts, func(v endpoint.Verdict) bool { return v.Action == endpoint.Reset })
+		})
+		<-r.raw.Context().Done() // the reset has arrived
+		r.wantEcho(t, "answered-before", large)
+		if c.told {
+			r.wantErrorFrame(t, "", c.code, 0)
+		}
+		var closed *transport.CloseError
+		if err := r.ended(); !errors.As(err, &closed) || !closed.Remote || !closed.Stream || closed.Code != uint64(c.code) {
+			t.Errorf("the stream ends with %v, want code %d", err, c.code)
+		}
+	}
+	for _, c := range []refusedOnAStream{
+		{name: "an unlisted type", env: e1.Envelope{ProfileID: testProfile, MsgType: 99}, code: profiles.UnsupportedMsgType},
+		{name: "an unlisted type, another exchange open", env: e1.Envelope{ProfileID: testProfile, MsgType: 99}, code: profiles.UnsupportedMsgType, open: true},
+		{name: "another version, with the error path", env: e1.Envelope{Version: 9}, code: profiles.UnsupportedVersion, open: true, told: true},
+	} {
+		opts := endpoint.Options{ErrorFrames: c.told}
+		t.Run(c.name+"/pipe", func(t *testing.T) { refused(t, newRigOn(t, transport.MuxPipe, opts, profile(holding)), c) })
+		t.Run(c.name+"/quic", func(t *testing.T) {
+			transporttest.NoLeaks(t)
+			refused(t, listen(t, "quic", opts, profile(holding)).dial(t), c)
+		})
+	}
+}
+
+// refusedOnAStream is a message that ends its stream, and what else is on the stream.
+type refusedOnAStream struct {
+	name string
+	env  e1.Envelope
+	code profiles.Code
+	open bool // another exchange is open
+	told bool // the error path says why
 }

@@ -75,6 +75,17 @@ func (c *conn) Close(code uint64) error {
 	return c.qc.CloseWithError(quic.ApplicationErrorCode(code), "")
 }
 
+// Conclude implements transport.Concluder.
+func (c *conn) Conclude(s transport.Stream, code uint64) bool {
+	own, ok := s.(*stream)
+	if !ok || !c.qc.ConnectionState().SupportsStreamResetPartialDelivery.Remote {
+		return false
+	}
+	own.q().SetReliableBoundary()
+	own.Reset(code)
+	return true
+}
+
 // stream is a quic.Stream with other methods, so that a conversion allocates nothing. It
 // implements transport.Stream and transport.Releaser.
 type stream quic.Stream

@@ -81,6 +81,8 @@ func (o Options) config() *quic.Config {
 		MaxIncomingUniStreams:          -1,
 		Allow0RTT:                      false,
 		EnableDatagrams:                false,
+		// Refused messages end a stream behind the answers to others (transport.Concluder).
+		EnableStreamResetPartialDelivery: true,
 		// A stream counts until its work here is done (transport.Releaser), even if the
 		// peer has reset it.
 		RequireStreamCreditRelease: true,

@@ -1,6 +1,7 @@
 package quicconn_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -112,6 +113,58 @@ func TestResetCarriesItsCodeAndLeavesOtherStreams(t *testing.T) {
 	transporttest.RawOn(t, client, other).WriteFrame([]byte("fine"))
 	if got := transporttest.RawOn(t, server, otherIn).ReadFrame(); string(got) != "fine" {
 		t.Errorf("read %q", got)
+	}
+}
+
+func TestConcludeDeliversWhatWasWrittenAndThenItsCode(t *testing.T) {
+	s := listen(t, quicconn.Options{})
+	server, client := s.serves(t)
+	out, in := transporttest.Streams(t, client, server)
+	answer := bytes.Repeat([]byte("x"), 200<<10) // many packets
+	if _, err := in.Write(answer); err != nil {
+		t.Fatal(err)
+	}
+	if !server.(transport.Concluder).Conclude(in, 9) {
+		t.Fatal("not concluded between two ends that support it")
+	}
+	<-out.Context().Done() // the reset has arrived before anything is read
+	if got, err := io.ReadAll(out); !bytes.Equal(got, answer) || !isCloseError(err, 9, true) {
+		t.Errorf("%d octets, then %v, want %d octets and code 9", len(got), err, len(answer))
+	}
+	if _, err := out.Write([]byte("x")); !isCloseError(err, 9, true) {
+		t.Errorf("write: %v", err)
+	}
+	if _, err := in.Read(make([]byte, 1)); !isCloseError(err, 9, false) {
+		t.Errorf("read after own end: %v", err)
+	}
+}
+
+func TestConcludeDoesNothingWithoutTheSupportOfThePeer(t *testing.T) {
+	s := listen(t, quicconn.Options{})
+	client, err := s.bare(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := s.Accept(patience(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := client.OpenStreamSync(patience(t))
+	if err == nil {
+		_, err = out.Write([]byte("x"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := server.Accept(patience(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.(transport.Concluder).Conclude(in, 9) {
+		t.Error("concluded though the peer does not support it")
+	}
+	if _, err := in.Read(make([]byte, 1)); err != nil {
+		t.Errorf("the stream has ended: %v", err)
 	}
 }
 
