@@ -16,7 +16,7 @@ func (r *responder) Offer(env e1.Envelope) error {
 	l.answering(&l.req, &env, l.now)
 	err := l.out.send(l.ctx, &env, yields)
 	if err == nil {
-		l.s.ep.count(&l.account, &env, env.Size())
+		l.s.ep.count(&l.account, l.req.MsgID, &env, env.Size())
 	}
 	return err
 }
@@ -38,7 +38,7 @@ func (e *exchange) Offer(env e1.Envelope) error {
 	e.l.answering(&e.req, &env, e.s.opts.Now())
 	err := e.l.out.send(e.ctx, &env, yields)
 	if err == nil {
-		e.s.ep.count(&e.account, &env, env.Size())
+		e.s.ep.count(&e.account, e.req.MsgID, &env, env.Size())
 	}
 	return err
 }

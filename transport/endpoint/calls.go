@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -23,13 +24,15 @@ type call struct {
 	ends  bool          // its profile has answers that end an exchange
 	prof  uint64        // profile_id, also of its answers
 	ready chan struct{} // one slot: there is something to look at
+	kept  *callRecord   // nil: the Recorder is not told
 
 	mu    sync.Mutex
 	queue []answer
 	head  int
 	bytes int
-	ended bool  // by its terminal answer
-	err   error // after the queue
+	ended bool   // by its terminal answer
+	err   error  // after the queue
+	fault []byte // payload of the error frame behind err, if it is to be recorded
 
 	// The state of Recv.
 	env   e1.Envelope
@@ -43,9 +46,10 @@ const freeAnswer = 4096
 
 // answer is a received envelope with its variable octets in one buffer.
 type answer struct {
-	env e1.Envelope // without slices
-	buf []byte      // extensions, then payload
-	ext int
+	env  e1.Envelope // without slices
+	buf  []byte      // extensions, then payload
+	ext  int
+	last bool // it ends the call
 }
 
 func newCall() *call { return &call{ready: make(chan struct{}, 1)} }
@@ -85,9 +89,11 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 		err = ahead(profiles.WithAhead(ctx, nil), l, &env)
 	}
 	if err == nil {
+		c.kept = s.records(ctx, &env)
 		err = l.out.send(ctx, &env, waits)
 	}
 	if err != nil {
+		c.forget()
 		c.alone = false // the lane is its opener's again
 		c.Close()
 		return nil, err
@@ -118,8 +124,12 @@ func (c *call) Recv(ctx context.Context) (*e1.Envelope, error) {
 			if c.head++; c.head == len(c.queue) {
 				c.queue, c.head = c.queue[:0], 0
 			}
+			last := a.last
 			c.mu.Unlock()
 			c.clean = true
+			if c.kept != nil {
+				c.received(last)
+			}
 			return &c.env, nil
 		}
 		err := c.err
@@ -136,6 +146,9 @@ func (c *call) Recv(ctx context.Context) (*e1.Envelope, error) {
 }
 
 func (c *call) Close() {
+	if c.kept != nil {
+		c.record(false)
+	}
 	s, l, alone, clean := c.s, c.l, c.alone, c.clean
 	s.touch(time.Now()) // idle begins here
 	s.mu.Lock()
@@ -230,7 +243,7 @@ func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition
 		}
 		return s.dispositionOf(n, terminal)
 	}
-	a := answer{env: *env, ext: len(env.Extensions)}
+	a := answer{env: *env, ext: len(env.Extensions), last: terminal}
 	a.env.MsgID, a.env.Extensions, a.env.Payload = nil, nil, nil
 	a.buf = s.ep.pool.Get(size)
 	a.buf = append(append(a.buf, env.Extensions...), env.Payload...)
@@ -268,6 +281,23 @@ func (s *Session) failCall(n uint64, err error) bool {
 		c.fail(err)
 	}
 	return c != nil
+}
+
+// refuseCall is failCall for an error frame of the peer.
+func (s *Session) refuseCall(n uint64, fault *profiles.Error, env *e1.Envelope) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.calls[n]
+	if c == nil {
+		return false
+	}
+	if s.ep.asked != nil {
+		c.mu.Lock()
+		c.fault = bytes.Clone(env.Payload)
+		c.mu.Unlock()
+	}
+	c.fail(fault)
+	return true
 }
 
 // failCallsOf fails the present and future calls on a stream on which no answer can arrive

@@ -40,6 +40,7 @@ type Endpoint struct {
 	opts      atomic.Pointer[Options] // of sessions that come from now on; changes under mu
 	exchanges ExchangeObserver        // the Observer, if it is one; else nil
 	recorder  Recorder                // nil: nobody keeps records
+	asked     CallRecorder            // recorder, if it keeps records of calls too
 	pool      frame.Pool
 	memory    memory
 	lanes     sync.Pool // of *lane, for streams of multiplexed connections
@@ -70,6 +71,7 @@ func New(opts Options) (*Endpoint, error) {
 	}
 	e.exchanges, _ = opts.Observer.(ExchangeObserver)
 	e.recorder = opts.Recorder
+	e.asked, _ = opts.Recorder.(CallRecorder)
 	e.opts.Store(&opts)
 	e.memory.limit = opts.Bounds.InFlightBytes
 	e.lanes.New = func() any { return new(lane) }

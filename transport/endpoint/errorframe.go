@@ -133,7 +133,7 @@ func (l *lane) receiveError(env *e1.Envelope) bool {
 		l.refuse(nil, profiles.Errorf(profiles.InvalidProfilePayload, "not an error report"), ordinary)
 		return true
 	}
-	if !own || !l.s.failCall(n, fault) {
+	if !own || !l.s.refuseCall(n, fault, env) {
 		l.unsolicited()
 		return true
 	}

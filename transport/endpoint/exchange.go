@@ -27,7 +27,7 @@ func (l *lane) answer(env *e1.Envelope, terminal bool) error {
 	if err != nil {
 		return err
 	}
-	l.s.ep.count(&l.account, env, size)
+	l.s.ep.count(&l.account, l.req.MsgID, env, size)
 	if terminal {
 		l.last(&l.account, &l.req, nil, l.reqCtx)
 	}
@@ -279,7 +279,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	}
 	size, err := e.l.out.sizeOf(&env)
 	if err == nil {
-		e.s.ep.count(&e.account, &env, size)
+		e.s.ep.count(&e.account, e.req.MsgID, &env, size)
 		if terminal {
 			e.l.last(&e.account, &e.req, nil, e.ctx)
 		}
@@ -289,6 +289,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	if errors.As(err, &fault) && terminal {
 		// The answer is too large to send. A short error replaces it, so that the peer does
 		// not wait for ever.
+		e.account.unsent()
 		e.l.answerRefusal(e.profile, &e.req, &e.account, fault, false, p, e.ctx)
 	}
 	e.answered = terminal
@@ -413,6 +414,7 @@ func (e *exchange) Shed() {
 		e.mu.Unlock()
 		return
 	}
+	e.s.ep.digestRequest(&e.account, &e.req)
 	buf := e.buf
 	e.buf = bytes.Clone(e.req.MsgID)
 	e.req.MsgID, e.req.Extensions, e.req.Payload = e.buf, nil, nil

@@ -221,12 +221,24 @@ func (l *lane) Send(ctx context.Context, env e1.Envelope) error {
 		return err
 	}
 	var id [16]byte
-	if len(env.MsgID) == 0 {
+	given := len(env.MsgID) > 0
+	if !given {
 		l.s.nextID(&id)
 		env.MsgID = id[:]
 	}
 	l.complete(&env, l.s.opts.Now())
-	return l.out.send(ctx, &env, waits)
+	var k *callRecord
+	if l.s.ep.asked != nil && l.s.opens(&env, given) {
+		k = l.s.records(ctx, &env)
+	}
+	err := l.out.send(ctx, &env, waits)
+	if k != nil {
+		if err == nil {
+			l.s.ep.asked.RecordCall(k.report(l.s, env.MsgID))
+		}
+		k.record.free()
+	}
+	return err
 }
 
 // Close implements profiles.Lane.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -36,14 +37,55 @@ type Recorder interface {
 	Commit()
 }
 
-// record is what the Recorder is told beside an account.
+// CallRecorder is a Recorder that also keeps records of exchanges that this side opens. The
+// rules of Recorder apply.
+type CallRecorder interface {
+	// Records reports whether RecordCall is to be called for the exchange that env opens.
+	Records(s *Session, env *e1.Envelope) bool
+
+	// RecordCall is called once for each such exchange that was sent: before Recv returns
+	// its terminal answer, or when the call is closed without one; for a message of Send as
+	// soon as it is queued. The CallReport is valid until RecordCall returns.
+	RecordCall(r CallReport)
+}
+
+// CallReport describes an exchange that this side opened and that has ended.
+type CallReport struct {
+	Session            *Session
+	ProfileID, MsgType uint64 // of the request
+	MsgID              []byte
+	Profile, Type      string // names of them; empty if the profile is not served here
+	Digests
+	Complete bool          // the terminal answer has arrived, or an error frame in its place
+	Fault    error         // the peer refused the request, or the connection was lost; else nil
+	Began    time.Time     // when the request was sent, by Options.Now
+	Took     time.Duration // until the end
+	Sent     int           // octets of the frame of the request, and of those of the answers
+	Received int
+	Context  context.Context // of the caller, for its values
+}
+
+// Digests are SHA-256 sums of what has crossed a connection for one exchange. Both ends
+// compute the same. A zero sum stands for what was not there.
+type Digests struct {
+	// Request and Answer are sums of payloads: of the message that opened the exchange, and
+	// of its answers one behind the other.
+	Request, Answer [sha256.Size]byte
+
+	// Caller and Target are sums of the extensions 51 and 52 of the request.
+	Caller, Target [sha256.Size]byte
+
+	AnswerType uint64 // msg_type of the last answer; 0: there was none
+}
+
+// record collects the Digests of an exchange.
 type record struct {
-	request  [sha256.Size]byte
-	hashed   bool      // request is known
-	answer   hash.Hash // of payloads
-	answered bool
-	begun    uint64
-	over     bool // Record was called
+	digests Digests
+	hashed  bool      // those of the request are known
+	answer  hash.Hash // of payloads
+	answers int
+	begun   uint64
+	over    bool // Record was called
 }
 
 var records = sync.Pool{New: func() any { return &record{answer: sha256.New()} }}
@@ -51,26 +93,71 @@ var records = sync.Pool{New: func() any { return &record{answer: sha256.New()} }
 // recording returns the record of an exchange.
 func (a *account) recording() *record {
 	if a.record == nil {
-		a.record = records.Get().(*record) //nolint:errcheck // the pool holds nothing else
+		a.record = newRecord()
 	}
 	return a.record
 }
 
-// digest adds a message to the sum of the answers.
-func (a *account) digest(env *e1.Envelope) {
-	r := a.recording()
-	r.answered = true
+func newRecord() *record {
+	return records.Get().(*record) //nolint:errcheck // the pool holds nothing else
+}
+
+// answered adds a message to the sum of the answers.
+func (r *record) answered(env *e1.Envelope) {
+	r.answers++
+	r.digests.AnswerType = env.MsgType
 	r.answer.Write(env.Payload)
 	r.answer.Write(env.Tail)
 }
 
-// digestRequest takes the sum of the request, while its octets are there.
-func (e *Endpoint) digestRequest(a *account, req *profiles.Request) {
-	if e.recorder == nil || !a.opens {
+// asked takes the sums of the request, while its octets are there.
+func (r *record) asked(env *e1.Envelope) {
+	if r.hashed {
 		return
 	}
-	if r := a.recording(); !r.hashed {
-		r.request, r.hashed = sha256.Sum256(req.Payload), true
+	r.hashed = true
+	if len(env.Tail) == 0 {
+		r.digests.Request = sha256.Sum256(env.Payload)
+	} else {
+		sum := sha256.New()
+		sum.Write(env.Payload)
+		sum.Write(env.Tail)
+		sum.Sum(r.digests.Request[:0])
+	}
+	if len(env.Extensions) == 0 { // the usual case
+		return
+	}
+	if v, ok := env.Extensions.Lookup(extCaller); ok {
+		r.digests.Caller = sha256.Sum256(v)
+	}
+	if v, ok := env.Extensions.Lookup(profiles.ExtTarget); ok {
+		r.digests.Target = sha256.Sum256(v)
+	}
+}
+
+// extCaller is the extension of any profile that names the caller.
+const extCaller = 51
+
+// sums returns the digests so far.
+func (r *record) sums() Digests {
+	d := r.digests
+	if r.answers > 0 {
+		r.answer.Sum(d.Answer[:0])
+	}
+	return d
+}
+
+// free gives a record back.
+func (r *record) free() {
+	r.answer.Reset()
+	*r = record{answer: r.answer}
+	records.Put(r)
+}
+
+// digestRequest takes the sums of the request, while its octets are there.
+func (e *Endpoint) digestRequest(a *account, req *profiles.Request) {
+	if e.recorder != nil && a.opens {
+		a.recording().asked(&req.Envelope)
 	}
 }
 
@@ -101,10 +188,7 @@ func (l *lane) admit() error {
 
 // fill adds what only a Recorder is told.
 func (r *record) fill(report *Report) {
-	report.Request, report.Begun = r.request, r.begun
-	if r.answered {
-		r.answer.Sum(report.Answer[:0])
-	}
+	report.Digests, report.Begun = r.sums(), r.begun
 }
 
 // last records an exchange of which the terminal answer is about to be sent. fault is what
@@ -125,11 +209,18 @@ func (l *lane) last(a *account, req *profiles.Request, fault *profiles.Error, ct
 
 // forget gives the record of an exchange back that has ended.
 func (a *account) forget() {
-	if r := a.record; r != nil {
-		r.answer.Reset()
-		*r = record{answer: r.answer}
-		records.Put(r)
+	if a.record != nil {
+		a.record.free()
 		a.record = nil
+	}
+}
+
+// unsent takes a terminal answer back that is not sent, because an error replaces it. Of an
+// exchange with other answers the sum stays that of all, with the one that was not sent.
+func (a *account) unsent() {
+	if r := a.record; r != nil && r.answers == 1 {
+		r.answer.Reset()
+		r.answers, r.digests.AnswerType = 0, 0
 	}
 }
 
@@ -170,4 +261,90 @@ func (e *exchange) recordBegin() {
 	report.Outcome = profiles.OutcomeOpen
 	r.fill(&report)
 	r.begun = e.s.ep.recorder.Begin(report)
+}
+
+// callRecord is the record of a call.
+type callRecord struct {
+	record   *record
+	profile  uint64
+	typ      uint64
+	began    time.Time
+	sent     int
+	received int
+	ctx      context.Context
+}
+
+func newCallRecord(ctx context.Context, env *e1.Envelope, now time.Time) *callRecord {
+	k := &callRecord{record: newRecord(), profile: env.ProfileID, typ: env.MsgType, began: now, sent: frame.HeaderSize + env.Size(), ctx: ctx}
+	k.record.asked(env)
+	return k
+}
+
+// report describes the exchange so far.
+func (k *callRecord) report(s *Session, id []byte) CallReport {
+	r := CallReport{
+		Session: s, ProfileID: k.profile, MsgType: k.typ, MsgID: id, Digests: k.record.sums(),
+		Began: k.began, Took: max(0, s.opts.Now().Sub(k.began)), Sent: k.sent, Received: k.received, Context: k.ctx,
+	}
+	if p, ok := s.opts.Registry.Lookup(k.profile); ok {
+		t, _ := p.Type(k.typ)
+		r.Profile, r.Type = p.Name, t.Name
+	}
+	return r
+}
+
+// records returns the record of a message that opens an exchange and is about to be sent;
+// nil if the Recorder does not want it.
+func (s *Session) records(ctx context.Context, env *e1.Envelope) *callRecord {
+	if watch := s.ep.asked; watch == nil || !watch.Records(s, env) {
+		return nil
+	}
+	return newCallRecord(ctx, env, s.opts.Now())
+}
+
+// opens reports whether a message that Send sends opens an exchange. given says that it has
+// the msg_id of another message, which it answers if its type is one of answers.
+func (s *Session) opens(env *e1.Envelope, given bool) bool {
+	p, ok := s.opts.Registry.Lookup(env.ProfileID)
+	if !ok {
+		return false
+	}
+	t, _ := p.Type(env.MsgType)
+	return t.Role&profiles.Initiating != 0 && !(given && t.Role&profiles.Answer != 0)
+}
+
+// forget gives the record back of a call that has ended, or was not sent.
+func (c *call) forget() {
+	if c.kept != nil {
+		c.kept.record.free()
+		c.kept = nil
+	}
+}
+
+// received adds the answer that Recv is about to return. last says that it ends the call.
+func (c *call) received(last bool) {
+	c.kept.received += frame.HeaderSize + c.env.Size()
+	c.kept.record.answered(&c.env)
+	if last {
+		c.record(true)
+	}
+}
+
+// record reports the call to the Recorder.
+func (c *call) record(complete bool) {
+	s, k := c.s, c.kept
+	var fault error
+	if !complete {
+		c.mu.Lock()
+		fault = c.err
+		if c.fault != nil {
+			k.record.answered(&e1.Envelope{MsgType: ErrorMsgType, Payload: c.fault})
+			complete = true
+		}
+		c.mu.Unlock()
+	}
+	r := k.report(s, c.id[:])
+	r.Complete, r.Fault = complete, fault
+	c.forget()
+	s.ep.asked.RecordCall(r)
 }

@@ -79,7 +79,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 	if err != nil {
 		return false
 	}
-	l.s.ep.count(a, &answer, size)
+	l.s.ep.count(a, req.MsgID, &answer, size)
 	l.last(a, req, fault, ctx)
 	return l.out.queue(l.ctx, &answer, size, p) == nil
 }

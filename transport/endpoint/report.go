@@ -1,8 +1,8 @@
 package endpoint
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -32,10 +32,8 @@ type Report struct {
 	Took  time.Duration // until the verdict
 	Sent  int           // octets of the frames that answered, prefixes included
 
-	// Request and Answer are SHA-256 sums of payloads: of the message that opened the
-	// exchange, and of its answers one behind the other. Answer is zero if there was none.
-	// They are only known to a Recorder.
-	Request, Answer [sha256.Size]byte
+	// Digests are only known to a Recorder.
+	Digests
 
 	// Begun is what Recorder.Begin returned for this exchange, 0 if it was not called.
 	Begun uint64
@@ -60,11 +58,12 @@ func (l *lane) begin() {
 	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size}
 }
 
-// count adds a message of size octets to the totals of an exchange.
-func (e *Endpoint) count(a *account, env *e1.Envelope, size int) {
+// count adds a message of size octets to the totals of the exchange with a msg_id. A message
+// with another one is no answer: the peer records it as an exchange of its own.
+func (e *Endpoint) count(a *account, id []byte, env *e1.Envelope, size int) {
 	a.sent += frame.HeaderSize + size
-	if e.recorder != nil && a.opens {
-		a.digest(env)
+	if e.recorder != nil && a.opens && bytes.Equal(env.MsgID, id) {
+		a.recording().answered(env)
 	}
 }
 
@@ -130,7 +129,9 @@ func (r *responder) About(s profiles.Subject) { r.account.subject = s }
 func (r *responder) Ended(o profiles.Outcome) { r.account.outcome = o }
 
 // Sent implements profiles.Witness.
-func (r *responder) Sent(env *e1.Envelope) { r.s.ep.count(&r.account, env, env.Size()) }
+func (r *responder) Sent(env *e1.Envelope) {
+	r.s.ep.count(&r.account, r.req.MsgID, env, env.Size())
+}
 
 // About implements profiles.Exchange. It does nothing: the Responder of the copied request
 // has its own About.
@@ -155,6 +156,6 @@ func (e *exchange) Sent(env *e1.Envelope) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.done {
-		e.s.ep.count(&e.account, env, env.Size())
+		e.s.ep.count(&e.account, e.req.MsgID, env, env.Size())
 	}
 }
