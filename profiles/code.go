@@ -39,6 +39,15 @@ var aliases = [...]string{
 	"DUPLICATE_MSG_ID", "NOT_FOUND", "COMPATIBILITY_POLICY",
 }
 
+// Codes returns all codes except OK.
+func Codes() []Code {
+	codes := []Code{Internal}
+	for c := range aliases[1:] {
+		codes = append(codes, Code(c+1))
+	}
+	return codes
+}
+
 // Alias returns the short name, such as INVALID_FRAME; OK for no error and
 // INTERNAL_ERROR for Internal.
 func (c Code) Alias() string {

@@ -40,6 +40,14 @@ const Outcomes = len(outcomes)
 // String returns the word for log lines and metrics.
 func (o Outcome) String() string { return outcomes[min(int(o), Outcomes-1)] }
 
+// With returns the word for log lines and the audit trail: of a refusal with its code.
+func (o Outcome) With(code Code) string {
+	if o == OutcomeRefused {
+		return o.String() + ":" + code.String()
+	}
+	return o.String()
+}
+
 // Witness records the subject and the outcome of an exchange for an endpoint. Responders of
 // an endpoint are Witnesses.
 type Witness interface {

@@ -129,12 +129,7 @@ func (x *Exchanges) write(r *endpoint.Report, partner string) {
 }
 
 // OutcomeOf returns the outcome of an exchange, of a refusal with its code.
-func OutcomeOf(r *endpoint.Report) string {
-	if r.Outcome == profiles.OutcomeRefused {
-		return r.Outcome.String() + ":" + r.Verdict.Code.String()
-	}
-	return r.Outcome.String()
-}
+func OutcomeOf(r *endpoint.Report) string { return r.Outcome.With(r.Verdict.Code) }
 
 // TransportOf returns the transport of a peer; of an HTTP caller it is http.
 func TransportOf(p *profiles.Peer) string {

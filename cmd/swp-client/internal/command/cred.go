@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/cred"
 )
@@ -42,7 +43,8 @@ credential again under the same id has no effect.`,
 		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
   pass show api-key | swp-client cred present swp+tls://127.0.0.1:7777 - --type opaque --json`,
 	}
-	kind := cmd.Flags().String("type", cred.JWT, "`type` of the credential: jwt, mtls or opaque")
+	var kind string
+	cli.Choice(cmd, &kind, "type", cred.JWT, "`type` of the credential", cred.JWT, cred.MTLS, cred.Opaque)
 	id := cmd.Flags().String("id", "", "chain_id in `hex` (default 16 random octets)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		chain, err := parseChain("--id", *id)
@@ -57,7 +59,7 @@ credential again under the same id has no effect.`,
 			return err
 		}
 		err = f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
-			return c.PresentCredential(ctx, *kind, credential, chain)
+			return c.PresentCredential(ctx, kind, credential, chain)
 		})
 		if err != nil {
 			return err

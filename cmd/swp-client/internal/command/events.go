@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 )
@@ -59,7 +60,7 @@ message id is made from --id.`,
 	var p publishFlags
 	fl := cmd.Flags()
 	fl.StringVar(&p.eventType, "type", "", "event_type (required)")
-	fl.StringVar(&p.severity, "severity", "info", "debug, info, warn or error")
+	cli.Choice(cmd, &p.severity, "severity", "info", "how severe it is", "debug", "info", "warn", "error")
 	fl.StringVar(&p.id, "id", "", "event_id, unique among those of this identity (default random)")
 	fl.StringVar(&p.msg, "msg", "", "id of the message it belongs to, in `hex`")
 	fl.StringVar(&p.task, "task", "", "id of the task it belongs to, in `hex`")

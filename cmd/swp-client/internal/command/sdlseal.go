@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
@@ -27,15 +28,18 @@ type sealing struct {
 	cbor            bool
 }
 
-// formDefault is what a signature covers.
-const formDefault = "cbor"
+// What a signature covers.
+const (
+	formDefault = "cbor"
+	formJSON    = "json"
+)
 
 func addSealing(cmd *cobra.Command) *sealing {
 	s := new(sealing)
 	p := cmd.Flags()
 	p.StringVar(&s.sign, "sign", "", "`file` with the Ed25519 key that signs")
 	p.StringVar(&s.kid, "kid", "", "`kid` of that key (default: as the .pub file beside it says)")
-	p.StringVar(&s.form, "form", formDefault, "what the signature covers: `cbor` or json")
+	cli.Choice(cmd, &s.form, "form", formDefault, "what the signature covers", formDefault, formJSON)
 	p.StringArrayVar(&s.to, "encrypt", nil, "`KID=PUBLIC`, or @FILE, of a recipient (repeatable)")
 	p.StringVar(&s.nonce, "nonce", "", "`text` that is used once (default: a random one, with --sign)")
 	p.DurationVar(&s.expires, "expires", 5*time.Minute, "how long the envelope is good")
@@ -81,12 +85,8 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 	if out.Signer.Kid == "" {
 		return out, &usageError{"--kid is missing, and there is no .pub file next to the key of --sign"}
 	}
-	switch s.form {
-	case formDefault:
-	case "json":
+	if s.form == formJSON {
 		out.Signer.Form = seal.JSON
-	default:
-		return out, &usageError{"--form: want cbor or json"}
 	}
 	if out.Nonce == "" {
 		out.Nonce = rand.Text()

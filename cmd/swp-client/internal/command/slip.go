@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client/slipjson"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/slip/ucr"
 )
 
@@ -206,15 +206,16 @@ type slipFlags struct{ format, table string }
 
 func addSLIPFlags(cmd *cobra.Command) *slipFlags {
 	o := new(slipFlags)
-	cmd.Flags().StringVar(&o.format, "format", string(slipjson.Auto), "nslip, slip-v1, a2a or auto")
+	var formats []string
+	for _, format := range slipjson.Formats() {
+		formats = append(formats, string(format))
+	}
+	cli.Choice(cmd, &o.format, "format", string(slipjson.Auto), "language", formats...)
 	cmd.Flags().StringVar(&o.table, "ucr", "", "`file` with the anchors of this installation")
 	return o
 }
 
 func (o *slipFlags) codec() (*slipjson.Codec, error) {
-	if !slices.Contains(slipjson.Formats(), slipjson.Format(o.format)) {
-		return nil, &usageError{fmt.Sprintf("--format %q: want nslip, slip-v1, a2a or auto", o.format)}
-	}
 	table, err := readTable(o.table)
 	if err != nil {
 		return nil, err

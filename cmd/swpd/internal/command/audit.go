@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -14,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/check"
-	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/audit"
 )
 
@@ -165,76 +166,22 @@ func printVerified(out io.Writer, r *audit.Result) error {
 	return w.Flush()
 }
 
-// auditFilter says which entries are wanted.
-type auditFilter struct {
-	identity, profile, operation, name, partner, outcome string
-	since, until                                         string
+// period is the time that --since and --until say.
+type period struct{ since, until string }
+
+func (p *period) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.since, "since", "", "`time` (RFC 3339), or a duration until now such as 2h; default: from the beginning")
+	cmd.Flags().StringVar(&p.until, "until", "", "`time` (RFC 3339), or a duration until now; default: now")
 }
 
-func (f *auditFilter) flags(cmd *cobra.Command) {
-	for _, row := range []struct {
-		to         *string
-		name, text string
-	}{
-		{&f.identity, "identity", "`pattern` of the identity of the caller"},
-		{&f.profile, "profile", "`pattern` of the profile, such as mcp"},
-		{&f.operation, "operation", "`pattern` of the operation, as in the access rules"},
-		{&f.name, "name", "`pattern` of the name, as in the access rules"},
-		{&f.partner, "partner", "`pattern` of the partner that it was passed on to"},
-		{&f.outcome, "outcome", "`pattern` of the outcome: ok, denied, refused:*, failed, cancelled, lost"},
-		{&f.since, "since", "`time` (RFC 3339), or a duration until now such as 2h"},
-		{&f.until, "until", "`time` (RFC 3339), or a duration until now"},
-	} {
-		cmd.Flags().StringVar(row.to, row.name, "", row.text)
+func (p *period) read(now time.Time) (from, to time.Time, err error) {
+	if from, err = moment("since", p.since, now, time.Time{}); err == nil {
+		to, err = moment("until", p.until, now, now)
 	}
-}
-
-// compile returns what decides.
-func (f *auditFilter) compile(now time.Time) (func(*audit.Entry) bool, error) {
-	type test struct {
-		matches func(string) bool
-		of      func(*audit.Entry) string
+	if err == nil && to.Before(from) {
+		err = cli.Usagef("--since %s is not before --until %s", p.since, cmp.Or(p.until, "now"))
 	}
-	var tests []test
-	for _, row := range []struct {
-		flag, pattern string
-		of            func(*audit.Entry) string
-	}{
-		{"identity", f.identity, func(e *audit.Entry) string { return e.Identity }},
-		{"profile", f.profile, func(e *audit.Entry) string { return e.Profile }},
-		{"operation", f.operation, func(e *audit.Entry) string { return e.Operation }},
-		{"name", f.name, func(e *audit.Entry) string { return e.Name }},
-		{"partner", f.partner, func(e *audit.Entry) string { return e.Partner }},
-		{"outcome", f.outcome, func(e *audit.Entry) string { return e.Outcome }},
-	} {
-		if row.pattern == "" {
-			continue
-		}
-		matches, err := access.Matcher(row.pattern)
-		if err != nil {
-			return nil, &exitError{exitUsage, fmt.Errorf("--%s: %w", row.flag, err)}
-		}
-		tests = append(tests, test{matches, row.of})
-	}
-	since, err := moment("since", f.since, now, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	until, err := moment("until", f.until, now, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	return func(e *audit.Entry) bool {
-		if !e.Exchange() || e.Time.Before(since) || !until.IsZero() && e.Time.After(until) {
-			return false
-		}
-		for _, t := range tests {
-			if !t.matches(t.of(e)) {
-				return false
-			}
-		}
-		return true
-	}, nil
+	return from, to, err
 }
 
 // moment reads a time, or how long it is ago.
@@ -252,54 +199,15 @@ func moment(flag, text string, now, otherwise time.Time) (time.Time, error) {
 	return at, nil
 }
 
-func newAuditFind() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "find [DIR]",
-		Short: "Print the records of some exchanges",
-		Long: `Print the records of exchanges that match all flags, the oldest first. Patterns are those
-of the access rules: * is anything without a slash, ** anything. With --json the
-records are printed as they stand in the trail. What is found is not verified.`,
-		Example: `  swpd audit find --config swpd.yaml --outcome denied --since 24h
-  swpd audit find --config swpd.yaml --identity spiffe://acme.example/swpd --profile mcp --name 'files/**'
-  swpd audit find --json --since 2026-11-23T00:00:00Z /backup/audit | jq .`,
-		Args: cobra.MaximumNArgs(1),
-	}
-	file := configFlag(cmd)
-	asJSON := cmd.Flags().Bool("json", false, "print the records as they stand in the trail")
-	var filter auditFilter
-	filter.flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := trailDir(args, *file)
-		if err != nil {
-			return err
-		}
-		wanted, err := filter.compile(time.Now())
-		if err != nil {
-			return err
-		}
-		p := &entryPrinter{out: cmd.OutOrStdout(), asJSON: *asJSON}
-		for e, err := range audit.Entries(cmd.Context(), dir, false) {
-			if err != nil {
-				return err
-			}
-			if wanted(e) {
-				if err := p.print(e); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	return cmd
-}
-
 // entryPrinter prints a line for each exchange.
 type entryPrinter struct {
 	out    io.Writer
 	asJSON bool
+	n      int // printed
 }
 
 func (p *entryPrinter) print(e *audit.Entry) error {
+	p.n++
 	if p.asJSON {
 		_, err := fmt.Fprintf(p.out, "%s\n", e.Line)
 		return err
@@ -345,7 +253,12 @@ func newAuditTail() *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 		defer stop()
-		return tailTrail(ctx, &entryPrinter{out: cmd.OutOrStdout(), asJSON: *asJSON}, dir, *n, *follow)
+		p := &entryPrinter{out: cmd.OutOrStdout(), asJSON: *asJSON}
+		if err := tailTrail(ctx, p, dir, *n, *follow); err != nil || p.n > 0 || *n == 0 {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.ErrOrStderr(), "swpd: the trail has no exchange")
+		return err
 	}
 	return cmd
 }
@@ -402,20 +315,15 @@ the names and identities of all exchanges of these segments, and no payloads.`,
 	}
 	file := configFlag(cmd)
 	to := cmd.Flags().String("to", "", "`directory` to copy to, which is made")
-	since := cmd.Flags().String("since", "", "`time` (RFC 3339), or a duration until now such as 2h; default: from the beginning")
-	until := cmd.Flags().String("until", "", "`time` (RFC 3339), or a duration until now; default: now")
+	var when period
+	when.flags(cmd)
 	_ = cmd.MarkFlagRequired("to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		dir, err := trailDir(args, *file)
 		if err != nil {
 			return err
 		}
-		now := time.Now()
-		from, err := moment("since", *since, now, time.Time{})
-		if err != nil {
-			return err
-		}
-		end, err := moment("until", *until, now, now)
+		from, end, err := when.read(time.Now())
 		if err != nil {
 			return err
 		}
