@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -52,15 +53,22 @@ reached; 4, a key takes effect at the next start.`,
 				return err
 			}
 		} else {
-			changed := "nothing new; a changed file is taken up by itself within two seconds"
-			if len(result.Changed) > 0 {
-				changed = "taken up: " + strings.Join(result.Changed, ", ")
-			}
-			_, _ = fmt.Fprintln(cmd.OutOrStdout(), changed)
+			printReloaded(cmd.OutOrStdout(), &result)
 		}
 		return shortOf(&result)
 	}
 	return cmd
+}
+
+// printReloaded prints what is in force now. If that is nothing new because of what shortOf
+// says, it prints nothing.
+func printReloaded(out io.Writer, r *daemon.Reloaded) {
+	switch {
+	case len(r.Changed) > 0:
+		_, _ = fmt.Fprintf(out, "taken up: %s\n", strings.Join(r.Changed, ", "))
+	case shortOf(r) == nil:
+		_, _ = fmt.Fprintln(out, "nothing new; a changed file is taken up by itself within two seconds")
+	}
 }
 
 // shortOf says where what is in force is not what the files say.
