@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/slimwire/swp/transport"
@@ -70,14 +71,26 @@ func (b *Bundle) SetAddresses(list []string) error {
 
 func (b *Bundle) add(address string) error {
 	a, err := transport.ParseAddr(address)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = Dialable(a)
+	}
+	if err != nil {
 		return err
-	case a.Transport == "tcp":
-		return fmt.Errorf("%s is plaintext, which does not authenticate the endpoint; want swp+tls or swp+quic", a)
-	case a.Host == "" || a.Port == 0:
-		return fmt.Errorf("%s names no host or no port to dial", a)
 	}
 	b.Addresses = append(b.Addresses, a)
+	return nil
+}
+
+// Dialable returns why a partner cannot dial an address, nil if it can.
+func Dialable(a transport.Addr) error {
+	ip, err := netip.ParseAddr(a.Host)
+	switch {
+	case a.Transport == "tcp":
+		return fmt.Errorf("%s is plaintext, which does not authenticate the endpoint; want swp+tls or swp+quic", a)
+	case a.Port == 0:
+		return fmt.Errorf("%s has no port that a partner can dial: the system chooses one at each start", a)
+	case a.Host == "" || err == nil && ip.IsUnspecified():
+		return fmt.Errorf("%s names no host that a partner can dial", a)
+	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"slices"
 	"time"
@@ -96,9 +95,7 @@ func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
 func dialable(c *config.Config) []transport.Addr {
 	var list []transport.Addr
 	for _, l := range c.Listeners {
-		a := l.Address.Addr
-		ip, err := netip.ParseAddr(a.Host)
-		if a.Transport != "tcp" && a.Host != "" && a.Port != 0 && (err != nil || !ip.IsUnspecified()) {
+		if a := l.Address.Addr; certinfo.Dialable(a) == nil {
 			list = append(list, a)
 		}
 	}

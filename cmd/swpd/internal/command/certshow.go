@@ -194,6 +194,9 @@ swpd init --partner FILE, or as trust of a new entry. It contains no secret.`,
 				return &exitError{exitUsage, err}
 			}
 		}
+		if len(b.Addresses) == 0 {
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "swpd: warning: no listener has an address that a partner can dial, so this endpoint has to dial the partner; or name an address with --address")
+		}
 		_, err = cmd.OutOrStdout().Write(b.Encode())
 		return err
 	}

@@ -134,8 +134,14 @@ func (s *setup) report(cmd *cobra.Command, n *config.New, partners []*neighbour)
 	_, _ = fmt.Fprintf(out, "made %s\nmade %s with the identity %s\n", s.file(), s.pki(), s.name)
 	for _, p := range partners {
 		_, _ = fmt.Fprintf(out, "partner %s is %s; it may use the MCP server %q here\n", p.name, p.bundle.Identity, config.Shared)
+		if len(p.bundle.Addresses) == 0 {
+			_, _ = fmt.Fprintf(out, "partner %s has no address to dial; it has to dial this endpoint\n", p.name)
+		}
 		if p.file != "" {
 			_, _ = fmt.Fprintf(out, "changed %s, which knows this endpoint as partner %s\n", p.file, nameOf(s.name))
+		}
+		if why := unreachable(n); why != nil {
+			_, _ = fmt.Fprintf(out, "partner %s cannot dial this endpoint, which has to dial it: %v\n", p.name, why)
 		}
 	}
 	for _, a := range n.Listen {

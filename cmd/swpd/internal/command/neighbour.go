@@ -1,10 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +81,13 @@ func nameOf(identity string) string {
 
 // besides refuses what two endpoints on a machine cannot share.
 func (p *neighbour) besides(n *config.New) error {
+	unknown := unreachable(n)
+	switch {
+	case unknown != nil && len(p.bundle.Addresses) == 0:
+		return fmt.Errorf("neither can dial the other: it has no address, and --listen %w", unknown)
+	case unknown != nil && slices.ContainsFunc(n.Listen, func(a config.Address) bool { return a.Port == 0 }):
+		return fmt.Errorf("--listen %w; name a port", unknown)
+	}
 	if p.bundle.Identity == n.Identity {
 		return fmt.Errorf("it has the identity %s, too; choose another with --name, such as spiffe://beta.example/swpd", n.Identity)
 	}
@@ -96,6 +105,18 @@ func (p *neighbour) besides(n *config.New) error {
 		return fmt.Errorf("its admin listener is on %s, too; choose another with --admin", n.Admin)
 	}
 	return nil
+}
+
+// unreachable returns why partners cannot dial any of the listeners.
+func unreachable(n *config.New) (why error) {
+	for _, a := range n.Listen {
+		err := certinfo.Dialable(a.Addr)
+		if err == nil {
+			return nil
+		}
+		why = cmp.Or(why, err)
+	}
+	return why
 }
 
 // addPartner adds the new endpoint to the configuration of a partner on this machine.
