@@ -22,7 +22,7 @@ type subscribeFlags struct {
 	filter, name string
 	after        uint64
 	given        bool // --after was
-	count        uint64
+	wanted       wanted
 	patience     time.Duration
 }
 
@@ -51,11 +51,14 @@ stored are reported on standard error.`,
 	fl.StringVar(&o.filter, "filter", "", "which events; without it all")
 	fl.StringVar(&o.name, "name", "", "of a subscription that goes on from run to run")
 	fl.Uint64Var(&o.after, "after", 0, "`cursor` to begin after; 0 = with the oldest event")
-	fl.Uint64Var(&o.count, "count", 0, "end after so many events; 0 = never")
+	o.wanted.flags(cmd, "events")
 	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be unreachable; 0 = no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.given = fl.Changed("after")
-		return f.subscribe(cmd.Context(), args[0], o)
+		if err := o.wanted.check(); err != nil {
+			return err
+		}
+		return o.wanted.within(cmd.Context(), func(ctx context.Context) error { return f.subscribe(ctx, args[0], &o) })
 	}
 	return cli.UntilStopped(cmd)
 }
@@ -67,20 +70,19 @@ var errEnough = errors.New("enough")
 type listener struct {
 	f     *flags
 	place *client.Place // nil without a name
-	limit uint64        // 0: none
-	count uint64
+	w     *wanted
 	from  uint64 // cursor of what was printed in full, told by the first delivery
 	skip  int    // events after it that were printed before
 }
 
-func (f *flags) subscribe(ctx context.Context, address string, o subscribeFlags) error {
+func (f *flags) subscribe(ctx context.Context, address string, o *subscribeFlags) error {
 	if _, err := events.ParseFilter(o.filter); err != nil {
 		return &usageError{"--filter: " + profiles.AsError(err).Text}
 	}
 	if len(o.name) > events.MaxName {
 		return &usageError{fmt.Sprintf("--name has %d octets, want at most %d", len(o.name), events.MaxName)}
 	}
-	l := &listener{f: f, limit: o.count}
+	l := &listener{f: f, w: &o.wanted}
 	follow := client.EventsOptions{
 		SubscribeOptions: events.SubscribeOptions{Filter: o.filter, Name: o.name},
 		Patience:         o.patience, Silence: f.timeout,
@@ -105,12 +107,12 @@ func (f *flags) subscribe(ctx context.Context, address string, o subscribeFlags)
 	case errors.Is(err, errEnough):
 		return nil
 	case ctx.Err() != nil:
-		return nil // Ctrl-C is how this ends
+		return nil // Ctrl-C is how this ends, or --wait
 	}
 	return subscribing(err)
 }
 
-func (f *flags) openPlace(address string, o subscribeFlags) (*client.Place, error) {
+func (f *flags) openPlace(address string, o *subscribeFlags) (*client.Place, error) {
 	opts, err := f.options(address)
 	if err != nil {
 		return nil, err
@@ -137,8 +139,7 @@ func (l *listener) deliver(d events.Delivery) error {
 		if err := l.f.printEvent(&d.Events[i], d.Cursor); err != nil {
 			return err
 		}
-		l.count++
-		if l.count == l.limit && i+1 < len(d.Events) {
+		if l.w.came.Add(1) == l.w.count && i+1 < len(d.Events) {
 			if err := l.move(l.from, i+1); err != nil {
 				return err
 			}
@@ -149,7 +150,7 @@ func (l *listener) deliver(d events.Delivery) error {
 	if err := l.move(l.from, l.skip); err != nil {
 		return err
 	}
-	if l.limit > 0 && l.count >= l.limit {
+	if l.w.count > 0 && l.w.came.Load() >= l.w.count {
 		return errEnough
 	}
 	return nil

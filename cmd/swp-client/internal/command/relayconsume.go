@@ -30,7 +30,7 @@ type consumeFlags struct {
 	exec        string
 	raw         bool
 	maxInFlight int
-	count       uint64
+	wanted      wanted
 	drain       time.Duration
 	patience    time.Duration
 }
@@ -50,13 +50,16 @@ delivery. With %d another attempt is useless, and the delivery is dead at once; 
 any other status it is attempted again, up to the limit of the endpoint. Up to
 --max-in-flight commands run at once.
 
+With --count it ends after so many deliveries, processed or not. With --wait as well the
+exit code is 1 if fewer have come in that time; those being processed then are finished.
+
 A delivery arrives at least once, and sometimes again: processing must be idempotent.
 Its publisher and id identify it. After a lost connection this reconnects, without a time
 limit. Ctrl-C detaches and waits for deliveries being processed, up to --drain; a second
 Ctrl-C ends it.`, exitData),
 		Example: `  swp-client relay consume swp+tls://127.0.0.1:7777 builds
   swp-client relay consume swp+tls://127.0.0.1:7777 builds --exec './import.sh || exit 65' --max-in-flight 4
-  swp-client relay consume swp+quic://127.0.0.1:7777 builds --count 1 --raw >report.json
+  swp-client relay consume swp+quic://127.0.0.1:7777 builds --count 1 --wait 1m --raw >report.json
   swp-client relay consume swp+tls://127.0.0.1:7777 builds --json | jq -r .delivery_id`,
 	}
 	var o consumeFlags
@@ -64,7 +67,7 @@ Ctrl-C ends it.`, exitData),
 	fl.StringVar(&o.exec, "exec", "", "`command` that a shell runs for each delivery")
 	fl.BoolVar(&o.raw, "raw", false, "write raw payloads, one after the other")
 	fl.IntVar(&o.maxInFlight, "max-in-flight", 0, "maximum unanswered deliveries (default 1 with --exec or --count, else 16)")
-	fl.Uint64Var(&o.count, "count", 0, "end after so many deliveries, processed or not; 0 = never")
+	o.wanted.flags(cmd, "deliveries")
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "time for commands to end after Ctrl-C")
 	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be unreachable; 0 = no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -81,7 +84,10 @@ Ctrl-C ends it.`, exitData),
 		if err := checkTopic(args[1]); err != nil {
 			return err
 		}
-		return f.consume(cmd.Context(), args[0], args[1], o)
+		if err := o.wanted.check(); err != nil {
+			return err
+		}
+		return f.consume(cmd.Context(), args[0], args[1], &o)
 	}
 	return cli.UntilStopped(cmd)
 }
@@ -89,11 +95,11 @@ Ctrl-C ends it.`, exitData),
 // printedInFlight is how many deliveries may be on their way to be written.
 const printedInFlight = 16
 
-func (f *flags) consume(ctx context.Context, address, topic string, o consumeFlags) error {
+func (f *flags) consume(ctx context.Context, address, topic string, o *consumeFlags) error {
 	lost := f.verbose
 	c := client.Consumer{
 		Connect: func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
-		Topic:   topic, MaxInFlight: o.maxInFlight, Count: o.count,
+		Topic:   topic, MaxInFlight: o.maxInFlight, Count: o.wanted.count,
 		Silence: f.timeout, Patience: o.patience, Drain: o.drain,
 		Process: func(_ context.Context, d *relay.Delivery) error { return f.write(d, o.raw) },
 		Attached: func(on *client.Client) {
@@ -107,7 +113,7 @@ func (f *flags) consume(ctx context.Context, address, topic string, o consumeFla
 		},
 	}
 	if c.MaxInFlight == 0 {
-		if c.MaxInFlight = printedInFlight; o.exec != "" || o.count > 0 {
+		if c.MaxInFlight = printedInFlight; o.exec != "" || o.wanted.count > 0 {
 			c.MaxInFlight = 1
 		}
 	}
@@ -119,7 +125,12 @@ func (f *flags) consume(ctx context.Context, address, topic string, o consumeFla
 		c.Process, c.Parallel = run.process, c.MaxInFlight
 	}
 	c.Abort = cli.Abort(ctx)
-	return relayAdvice(c.Consume(ctx))
+	process := c.Process
+	c.Process = func(ctx context.Context, d *relay.Delivery) error {
+		o.wanted.came.Add(1)
+		return process(ctx, d)
+	}
+	return relayAdvice(o.wanted.within(ctx, c.Consume))
 }
 
 // printedPayload is a delivery as JSON.

@@ -30,19 +30,22 @@ endpoint keeps them: consume the topic slip/AGENT.`,
   swp-client relay consume swp+tls://127.0.0.1:7777 slip/reviewer`,
 	}
 	var table string
-	var count uint64
+	var w wanted
 	cmd.Flags().StringVar(&table, "ucr", "", "`file` with the anchors of this installation")
-	cmd.Flags().Uint64Var(&count, "count", 0, "end after so many messages; 0 = never")
+	w.flags(cmd, "messages")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slipstream.IsAgent(args[1]) {
 			return &usageError{fmt.Sprintf("agent %.100q: want letters, digits, '.', '_' and '-'", args[1])}
 		}
-		return f.listenSLIP(cmd.Context(), args[0], args[1], table, count)
+		if err := w.check(); err != nil {
+			return err
+		}
+		return w.within(cmd.Context(), func(ctx context.Context) error { return f.listenSLIP(ctx, args[0], args[1], table, &w) })
 	}
 	return cli.UntilStopped(cmd)
 }
 
-func (f *flags) listenSLIP(ctx context.Context, address, agent, file string, count uint64) error {
+func (f *flags) listenSLIP(ctx context.Context, address, agent, file string, w *wanted) error {
 	table, err := readTable(file)
 	if err != nil {
 		return err
@@ -53,8 +56,11 @@ func (f *flags) listenSLIP(ctx context.Context, address, agent, file string, cou
 	}
 	return client.SLIPListener{
 		Connect: func(ctx context.Context, set *all.Set) (*client.Client, error) { return f.dialAs(ctx, address, set) },
-		Agent:   agent, Anchors: table, Count: count, Silence: f.timeout,
-		Heard: func(m client.SLIPMessage) error { return f.printHeard(codec, m) },
+		Agent:   agent, Anchors: table, Count: w.count, Silence: f.timeout,
+		Heard: func(m client.SLIPMessage) error {
+			w.came.Add(1)
+			return f.printHeard(codec, m)
+		},
 		Attached: func(on *client.Client) {
 			f.warnf("agent %s at %s", agent, on.Peer().Identity)
 		},
