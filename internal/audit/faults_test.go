@@ -3,10 +3,11 @@ package audit
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // planted is a fault that a test has made, and which records it is about.
@@ -46,7 +47,7 @@ var kinds = map[string]func(r *rand.Rand, line, next string, before Sum) []strin
 
 func TestEveryPlantedFaultIsFound(t *testing.T) {
 	records, faults := 20_000, 100
-	if os.Getenv("SWP_LONG") != "" {
+	if effort.Long() {
 		records, faults = 200_000, 1000
 	}
 	const perFile = 5000
