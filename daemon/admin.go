@@ -57,7 +57,7 @@ func (a *admin) Serve(context.Context) {
 	if a.listener == nil {
 		return
 	}
-	err := a.server.Serve(entrances.Cap(a.listener, maxAdmin))
+	err := a.server.Serve(entrances.NewPool(a.listener, maxAdmin))
 	if !errors.Is(err, http.ErrServerClosed) {
 		a.d.log.Error("admin listener failed", zap.Error(err))
 	}
@@ -105,6 +105,7 @@ func newAdmin(d *daemon) *http.Server {
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
 	return &http.Server{
+		ConnContext:       entrances.Context,
 		Handler:           localOnly(http.NewCrossOriginProtection().Handler(mux)),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -133,6 +134,7 @@ func localOnly(next http.Handler) http.Handler {
 			http.Error(w, "the admin listener is for this machine: use a loopback address or localhost", http.StatusForbidden)
 			return
 		}
+		defer entrances.Admit(r.Context())()
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,5 +110,39 @@ func TestLivezAndReadyz(t *testing.T) {
 		if status, body := r.get(path); status != 200 || body != want {
 			t.Errorf("%s: %d %q, want 200 %q", path, status, body, want)
 		}
+	}
+}
+
+// A stranger needs no credentials to open a connection and send half a request.
+func TestGW10ConnectionsOfStrangersKeepNobodyOut(t *testing.T) {
+	const atFront, atAdmin = 4096, 64
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 2*(atFront+atAdmin)+1000 {
+		t.Skipf("this needs about 10,000 open files: %+v, %v", files, err)
+	}
+	d := open(t, "a", ruleAll+httpYAML+modernYAML(t))
+	front := d.front()
+	for _, at := range []struct {
+		url  string
+		most int
+	}{{front, atFront}, {d.admin, atAdmin}} {
+		address := strings.TrimPrefix(at.url, "http://")
+		var dialer net.Dialer
+		for range at.most {
+			c, err := dialer.DialContext(t.Context(), "tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			if _, err := c.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if status, _ := d.get("/livez"); status != http.StatusOK {
+		t.Errorf("/livez: %d", status)
+	}
+	if status, _, got := post(t, front+"/mcp/modern", modernCall, modernHeaders...); status != http.StatusOK {
+		t.Errorf("a call: %d %s", status, got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"syscall"
 )
 
@@ -22,40 +21,4 @@ func ListenError(key, address string, err error) error {
 		err = op.Err
 	}
 	return fmt.Errorf("%s: %s: %w", key, address, err)
-}
-
-// Cap returns a listener that closes new connections at once while most are open.
-func Cap(l net.Listener, most int) net.Listener {
-	return &capped{Listener: l, slots: make(chan struct{}, most)}
-}
-
-type capped struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (c *capped) Accept() (net.Conn, error) {
-	for {
-		conn, err := c.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case c.slots <- struct{}{}:
-			return &cappedConn{Conn: conn, slots: c.slots}, nil
-		default:
-			_ = conn.Close()
-		}
-	}
-}
-
-type cappedConn struct {
-	net.Conn
-	slots chan struct{}
-	freed sync.Once
-}
-
-func (c *cappedConn) Close() error {
-	c.freed.Do(func() { <-c.slots })
-	return c.Conn.Close()
 }

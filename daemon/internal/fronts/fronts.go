@@ -88,7 +88,7 @@ func New(o Options) (*Fronts, error) {
 		Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, Carrier: o.Carrier, Identity: o.Door.Self(), MaxBody: int64(o.Config.Limits.PayloadBytes),
 	})
 	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
-	f.server.ConnState = f.entry.known.state
+	f.server.ConnState, f.server.ConnContext = f.entry.known.state, entrances.Context
 	if f.way, err = part.NewDoor(o.Door, all.Options{}); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f *Fronts) listen() error {
 	if err != nil {
 		return entrances.ListenError("http.address", f.conf.Address, err)
 	}
-	f.listener = entrances.Cap(ln, maxHTTP)
+	f.listener = entrances.NewPool(ln, maxHTTP)
 	if f.conf.TLS.Cert != "" {
 		f.listener = tls.NewListener(f.listener, f.entry.config())
 	}
@@ -198,6 +198,7 @@ func (f *Fronts) Certificates() (shown, anchors []certinfo.Info) {
 
 // route serves a path literally. A path that is not in its normal form gets 404.
 func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
+	defer entrances.Admit(r.Context())()
 	if r.URL.Path == mcpfront.Path || strings.HasPrefix(r.URL.Path, mcpfront.Path+"/") {
 		f.mcp.ServeHTTP(w, r)
 		return

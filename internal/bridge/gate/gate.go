@@ -182,12 +182,12 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is one
 		}
 		if !rules.host(r) {
-			http.Error(w, "this front does not go by that host name", http.StatusForbidden)
+			turnAway(w, "this front does not go by that host name", http.StatusForbidden)
 			return
 		}
 		if origin := r.Header.Get("Origin"); origin != "" {
 			if !rules.origin(origin, r) {
-				http.Error(w, "web pages of that origin may not call", http.StatusForbidden)
+				turnAway(w, "web pages of that origin may not call", http.StatusForbidden)
 				return
 			}
 			if share(w, r, origin) {
@@ -198,10 +198,10 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		switch {
 		case errors.Is(err, errUnknown):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="swpd"`)
-			http.Error(w, err.Error(), http.StatusUnauthorized)
+			turnAway(w, err.Error(), http.StatusUnauthorized)
 			return
 		case err != nil:
-			http.Error(w, err.Error(), http.StatusForbidden)
+			turnAway(w, err.Error(), http.StatusForbidden)
 			return
 		}
 		if !g.enter(caller, rules.Calls) {
@@ -212,6 +212,12 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		defer g.leave(caller)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, Prefix+caller)))
 	})
+}
+
+// turnAway refuses a request of nobody known, and closes its connection.
+func turnAway(w http.ResponseWriter, why string, status int) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, why, status)
 }
 
 // host reports whether the front goes by the name that it was called by.
