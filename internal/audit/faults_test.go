@@ -53,8 +53,15 @@ func TestEveryPlantedFaultIsFound(t *testing.T) {
 	const perFile = 5000
 	r := rand.New(rand.NewPCG(1, 2))
 	k := open(t, t.TempDir(), newCertificate(t), 0)
+	partner := newAuthority(t).endpoint(far)
 	for n := 0; n < records; n += perFile {
-		k.append(perFile)
+		k.append(perFile / 2)
+		for range 10 {
+			if _, err := k.Receipt("other", signedBy(t, partner, 20)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.append(perFile / 2)
 		k.file.Lock()
 		err := k.rotate()
 		k.file.Unlock()

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,11 +30,84 @@ type Entry struct {
 	In        uint64        `json:"source.bytes"`
 	Out       uint64        `json:"destination.bytes"`
 
+	Of     uint64 `json:"swp.of"`       // of a finding: the sequence of the record that it is about
+	Reason string `json:"event.reason"` // of a finding
+
+	Other      string `json:"destination.user.id"` // of an exchange that was sent: the partner
+	MsgID      string `json:"swp.msg_id"`          // hexadecimal, as the sums
+	ProfileID  uint64 `json:"swp.profile_id"`
+	MsgType    uint64 `json:"swp.msg_type"`
+	AnswerType uint64 `json:"swp.answer.type"`
+	Request    string `json:"swp.request.sha256"`
+	Answer     string `json:"swp.answer.sha256"`
+	Caller     string `json:"swp.caller.sha256"`
+	Target     string `json:"swp.target.sha256"`
+	Incomplete bool   `json:"swp.incomplete"`
+	Receipt    []byte `json:"swp.receipt"` // of a partner, without its certificates
+	Signer     string `json:"swp.audit.certificate.sha256"`
+
 	Line []byte `json:"-"` // the line in the file, without the line feed
 }
 
 // Exchange reports whether the entry is about an exchange, not about the trail itself.
-func (e *Entry) Exchange() bool { return e.Action == actionExchange || e.Action == actionBegin }
+func (e *Entry) Exchange() bool {
+	switch e.Action {
+	case actionExchange, actionBegin, actionSent, actionFinding:
+		return true
+	}
+	return false
+}
+
+// Sent reports whether this endpoint has opened the exchange at a partner.
+func (e *Entry) Sent() bool { return e.Action == actionSent }
+
+// Finding reports whether the entry says that something is wrong with receipts.
+func (e *Entry) Finding() bool { return e.Action == actionFinding }
+
+// Crossed returns the statement of this endpoint about an exchange between partners; false
+// if there are no receipts for the exchange.
+func (e *Entry) Crossed() (x Exchange, ok bool) {
+	if e.MsgID == "" || e.Action != actionExchange && e.Action != actionSent {
+		return x, false
+	}
+	id, err := hex.DecodeString(e.MsgID)
+	x = Exchange{
+		Asked: e.Sent(), Complete: !e.Incomplete, MsgID: id, ProfileID: e.ProfileID, MsgType: e.MsgType, AnswerType: e.AnswerType,
+		Began: e.Time.Add(-e.Took), Ended: e.Time,
+	}
+	for _, row := range []struct {
+		to   *Sum
+		text string
+	}{{&x.Request, e.Request}, {&x.Answer, e.Answer}, {&x.Caller, e.Caller}, {&x.Target, e.Target}} {
+		if len(row.text) == 2*len(row.to) {
+			_, failed := hex.Decode(row.to[:], []byte(row.text))
+			err = errors.Join(err, failed)
+		}
+	}
+	return x, err == nil
+}
+
+// Recent yields the entries in the last octets of a trail, about, oldest first. What cannot
+// be read is skipped. The Line of an Entry is valid until the next one.
+func Recent(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		list, err := segments(dir)
+		if err != nil {
+			return
+		}
+		from := len(list)
+		for ; from > 0 && octets > 0; from-- {
+			octets -= list[from-1].size
+		}
+		r := reader{ctx: ctx, dir: dir, skip: max(0, -octets), yield: func(e *Entry, _ error) bool { return yield(e) }}
+		for _, s := range list[from:] {
+			if r.segment(s.number) != nil {
+				return
+			}
+			r.skip = 0
+		}
+	}
+}
 
 // Begins reports whether the exchange was unfinished.
 func (e *Entry) Begins() bool { return e.Action == actionBegin }
@@ -60,6 +134,7 @@ type reader struct {
 	ctx    context.Context
 	dir    string
 	follow bool
+	skip   int64 // octets at the beginning of the segment, up to the next line
 	yield  func(*Entry, error) bool
 }
 
@@ -101,6 +176,9 @@ func (r *reader) segment(number int) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	defer f.Close()
+	if _, err := f.Seek(r.skip, io.SeekStart); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
 	in := bufio.NewReaderSize(f, maxLine)
 	var half []byte // start of a line that is being written
 	over := false   // the segment is complete

@@ -18,6 +18,7 @@ type Record struct {
 
 	Profile, Operation, Name string
 	Partner                  string // empty if the exchange ended at this endpoint
+	Sent                     bool   // this endpoint has opened the exchange at Partner, which has Identity
 	Rule                     string // the deciding rule; empty: access was not checked
 	Chain                    string // chain of credentials, in hexadecimal
 	Hints                    string // one line from profiles.FormatHints
@@ -26,10 +27,29 @@ type Record struct {
 
 	In, Out         uint64 // octets of frames
 	Request, Answer Sum    // of payloads
+	Crossing        Crossing
 
 	Transport string
 	Session   uint64
 	Trace     string
+}
+
+// Crossing is what receipts need of an exchange between partners besides the digests of its
+// payloads. Without MsgID there are no receipts for the exchange.
+type Crossing struct {
+	MsgID                          []byte
+	ProfileID, MsgType, AnswerType uint64
+	Caller, Target                 Sum // of extensions 51 and 52
+	Complete                       bool
+}
+
+// Exchange returns the statement of this endpoint about an exchange with a Crossing.
+func (r *Record) Exchange() Exchange {
+	c := &r.Crossing
+	return Exchange{
+		Asked: r.Sent, Complete: c.Complete, MsgID: c.MsgID, ProfileID: c.ProfileID, MsgType: c.MsgType, Caller: c.Caller, Target: c.Target,
+		Request: r.Request, AnswerType: c.AnswerType, Answer: r.Answer, Began: r.Time.Add(-r.Took), Ended: r.Time,
+	}
 }
 
 // Sum is the SHA-256 of the concatenated payloads of one side. The zero Sum means no
@@ -40,6 +60,9 @@ type Sum [32]byte
 const (
 	actionExchange    = "exchange"
 	actionBegin       = "exchange-begin"
+	actionSent        = "exchange-sent"
+	actionReceipt     = "receipt"
+	actionFinding     = "receipt-finding"
 	actionStart       = "start"
 	actionCertificate = "certificate"
 	actionCheckpoint  = "checkpoint"
@@ -100,6 +123,12 @@ func (l line) sum(name string, value Sum) line {
 	return append(hex.AppendEncode(l, value[:]), '"')
 }
 
+// octets adds a member in hexadecimal.
+func (l line) octets(name string, value []byte) line {
+	l = append(l.key(name), '"')
+	return append(hex.AppendEncode(l, value), '"')
+}
+
 // list adds a member unless it has no elements.
 func (l line) list(name string, values []string) line {
 	if len(values) == 0 {
@@ -137,6 +166,10 @@ func (r *Record) open(c *clock, buf []byte) line {
 	switch {
 	case r.Begins:
 		action, outcome = actionBegin, "unknown"
+	case r.Sent && r.OK:
+		action, outcome = actionSent, "success"
+	case r.Sent:
+		action, outcome = actionSent, "unknown"
 	case r.OK:
 		outcome = "success"
 	}
@@ -144,9 +177,23 @@ func (r *Record) open(c *clock, buf []byte) line {
 	if r.Begun > 0 {
 		l = l.number("swp.begun", r.Begun)
 	}
-	l = l.text("user.id", r.Identity).text("swp.profile", r.Profile).text("swp.operation", r.Operation).text("swp.name", r.Name).
+	who := "user.id"
+	if r.Sent {
+		who = "destination.user.id"
+	}
+	l = l.text(who, r.Identity).text("swp.profile", r.Profile).text("swp.operation", r.Operation).text("swp.name", r.Name).
 		text("swp.partner", r.Partner).text("rule.id", r.Rule).text("swp.chain", r.Chain).text("swp.hints", r.Hints).
 		text("swp.outcome", r.Outcome).number("source.bytes", r.In).number("destination.bytes", r.Out).
 		sum("swp.request.sha256", r.Request).sum("swp.answer.sha256", r.Answer)
+	if c := &r.Crossing; len(c.MsgID) > 0 {
+		l = l.octets("swp.msg_id", c.MsgID).number("swp.profile_id", c.ProfileID).number("swp.msg_type", c.MsgType).
+			sum("swp.caller.sha256", c.Caller).sum("swp.target.sha256", c.Target)
+		if c.AnswerType > 0 {
+			l = l.number("swp.answer.type", c.AnswerType)
+		}
+		if !c.Complete {
+			l = append(l.key("swp.incomplete"), "true"...)
+		}
+	}
 	return l.text("swp.transport", r.Transport).number("swp.session", r.Session).text("trace.id", r.Trace)
 }

@@ -44,8 +44,9 @@ func segments(dir string) ([]segment, error) {
 	return list, nil
 }
 
-// maxLine limits a line of a trail, in octets. Records are far shorter.
-const maxLine = 64 << 10
+// maxLine limits a line of a trail, in octets. That of the largest receipt is shorter, and
+// records of exchanges are far shorter.
+const maxLine = 512 << 10
 
 // ending is what stands at the end of a segment.
 type ending struct {

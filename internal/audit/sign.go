@@ -61,16 +61,24 @@ func fingerprint(der []byte) string {
 
 // TrustOf trusts the certificates of one identity that an authority has signed.
 func TrustOf(identity string, roots *x509.CertPool) Trust {
+	holders := TrustHolders(roots)
 	return func(signer string, chain []*x509.Certificate, at time.Time) error {
 		if signer != identity {
 			return fmt.Errorf("it is of %q, want %q", signer, identity)
 		}
+		return holders(signer, chain, at)
+	}
+}
+
+// TrustHolders trusts the certificates of any identity that an authority has signed.
+func TrustHolders(roots *x509.CertPool) Trust {
+	return func(signer string, chain []*x509.Certificate, at time.Time) error {
 		held, err := transport.Identity(chain[0])
 		if err != nil {
 			return err
 		}
-		if held != identity {
-			return fmt.Errorf("its certificate is of %q, want %q", held, identity)
+		if held != signer {
+			return fmt.Errorf("its certificate is of %q, want %q", held, signer)
 		}
 		between := x509.NewCertPool()
 		for _, c := range chain[1:] {

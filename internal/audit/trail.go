@@ -65,7 +65,8 @@ type Trail struct {
 	written int64 // octets of the segment
 	dirty   bool  // not synced yet
 	known   string
-	signed  uint64 // sequence of the last checkpoint
+	theirs  map[string]bool // certificates of partners in the segment, by fingerprint
+	signed  uint64          // sequence of the last checkpoint
 	due     time.Time
 
 	wake chan struct{}
@@ -158,7 +159,7 @@ func (t *Trail) begin(number int) error {
 		err = t.f.Close()
 	}
 	t.f, t.number, t.written = f, number, 0
-	t.known = "" // each segment contains the certificate of its checkpoints
+	t.known, t.theirs = "", nil // each segment contains the certificates of its signatures
 	return err
 }
 
@@ -174,6 +175,72 @@ func (t *Trail) Append(r *Record) uint64 {
 	t.buf = t.chain.seal(r.open(&t.clock, t.buf), begins)
 	t.appended.Store(t.chain.sequence)
 	return t.chain.sequence
+}
+
+// Receipt writes a receipt of a partner, which the caller has verified, and returns its
+// sequence. It waits for the disk.
+func (t *Trail) Receipt(partner string, r *Receipt) (uint64, error) {
+	t.file.Lock()
+	defer t.file.Unlock()
+	if err := t.Err(); err != nil {
+		return 0, err
+	}
+	name, now := fingerprint(r.Chain[0]), time.Now()
+	bare := *r
+	bare.Chain = nil
+	t.mu.Lock()
+	if !t.theirs[name] {
+		t.add(newLine(nil, now, actionCertificate).list("swp.audit.certificates", encoded(r.Chain)))
+	}
+	t.add(newLine(nil, now, actionReceipt).text("user.id", r.Signer).text("swp.partner", partner).number("swp.receipt.number", r.Number).
+		number("swp.receipt.exchanges", uint64(len(r.Exchanges))).text("swp.audit.certificate.sha256", name).
+		text("swp.receipt", base64.StdEncoding.EncodeToString(bare.Append(nil))))
+	sequence := t.chain.sequence
+	t.mu.Unlock()
+	t.flush()
+	if t.theirs == nil {
+		t.theirs = make(map[string]bool)
+	}
+	t.theirs[name] = true
+	return sequence, t.Err()
+}
+
+// ReceiptFinding is something wrong with the receipts of a partner.
+type ReceiptFinding struct {
+	Partner, Identity string
+	What              string // one word, such as differs
+	Text              string
+	Of                uint64 // sequence of the record of the exchange; 0: there is none
+	Profile           string // of the exchange
+	Operation         string
+	MsgID             []byte
+}
+
+// Find adds a record of a finding. Commit writes it.
+func (t *Trail) Find(f *ReceiptFinding) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.buf) > maxPending {
+		t.lost++
+		return
+	}
+	l := newLine(nil, time.Now(), actionFinding).text("event.outcome", "failure").text("user.id", f.Identity).text("swp.partner", f.Partner).
+		text("swp.profile", f.Profile).text("swp.operation", f.Operation).text("swp.outcome", "receipt:"+f.What).text("event.reason", f.Text)
+	if f.Of > 0 {
+		l = l.number("swp.of", f.Of)
+	}
+	if len(f.MsgID) > 0 {
+		l = l.octets("swp.msg_id", f.MsgID)
+	}
+	t.add(l)
+}
+
+// encoded returns certificates in base64.
+func encoded(chain [][]byte) (list []string) {
+	for _, der := range chain {
+		list = append(list, base64.StdEncoding.EncodeToString(der))
+	}
+	return list
 }
 
 // note adds a record that is not an exchange.
@@ -356,11 +423,7 @@ func (t *Trail) checkpoint() error {
 	name := fingerprint(cert.Certificate[0])
 	t.mu.Lock()
 	if name != t.known {
-		var chain []string
-		for _, der := range cert.Certificate {
-			chain = append(chain, base64.StdEncoding.EncodeToString(der))
-		}
-		t.add(newLine(nil, time.Now(), actionCertificate).list("swp.audit.certificates", chain))
+		t.add(newLine(nil, time.Now(), actionCertificate).list("swp.audit.certificates", encoded(cert.Certificate)))
 	}
 	identity, sequence, hash := t.o.Identity(), t.chain.sequence, t.chain.hash
 	signature, err := sign(cert, signed(identity, sequence, hash)) // takes some 10 µs, once a minute

@@ -203,6 +203,8 @@ func (v *verifier) special(s sealed) {
 		v.certificate(s)
 	case actionCheckpoint:
 		v.checkpoint(s)
+	case actionReceipt:
+		v.receipt(s)
 	case actionRemoved:
 		r := new(removed)
 		if v.decode(s, r) {
@@ -221,6 +223,30 @@ func (v *verifier) decode(s sealed, into any) bool {
 	return true
 }
 
+// receipt verifies the signature of a partner. Whether its authority is trusted is not known
+// here; it was when the receipt was written.
+func (v *verifier) receipt(s sealed) {
+	var in struct {
+		Certificate string `json:"swp.audit.certificate.sha256"`
+		Receipt     []byte `json:"swp.receipt"`
+	}
+	if !v.decode(s, &in) {
+		return
+	}
+	r, err := ParseReceipt(in.Receipt)
+	if err == nil {
+		chain, known := v.chains[in.Certificate]
+		if !known {
+			v.fault(s.sequence, "receipt %d: its certificate %s is not in the trail", s.sequence, in.Certificate)
+			return
+		}
+		err = check(chain[0], r.head(), r.Signature)
+	}
+	if err != nil {
+		v.fault(s.sequence, "receipt %d proves nothing: %v", s.sequence, err)
+	}
+}
+
 func (v *verifier) certificate(s sealed) {
 	var in struct {
 		Chain [][]byte `json:"swp.audit.certificates"`
@@ -228,14 +254,10 @@ func (v *verifier) certificate(s sealed) {
 	if !v.decode(s, &in) || len(in.Chain) == 0 {
 		return
 	}
-	var chain []*x509.Certificate
-	for _, der := range in.Chain {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			v.fault(s.sequence, "record %d: %v", s.sequence, err)
-			return
-		}
-		chain = append(chain, cert)
+	chain, err := parseChain(in.Chain)
+	if err != nil {
+		v.fault(s.sequence, "record %d: %v", s.sequence, err)
+		return
 	}
 	v.chains[fingerprint(in.Chain[0])] = chain
 }
