@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -130,7 +130,7 @@ func (f *flags) readInput(input string) ([]byte, error) {
 		return io.ReadAll(f.in)
 	}
 	if file, ok := strings.CutPrefix(input, "@"); ok {
-		return os.ReadFile(file)
+		return cli.ReadFile(file)
 	}
 	return []byte(input), nil
 }

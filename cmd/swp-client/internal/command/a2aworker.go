@@ -77,7 +77,7 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 	var card []byte
 	if o.card != "" {
 		var err error
-		if card, err = os.ReadFile(o.card); err != nil {
+		if card, err = cli.ReadFile(o.card); err != nil {
 			return err
 		}
 	}

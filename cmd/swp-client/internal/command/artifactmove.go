@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles/artifact"
 )
 
@@ -77,7 +78,7 @@ first copied to a temporary file.`,
 // closed.
 func (f *flags) source(name string) (*os.File, error) {
 	if name != "-" {
-		return os.Open(name)
+		return cli.Open(name)
 	}
 	file, err := os.CreateTemp("", "swp-client-*")
 	if err != nil {

@@ -248,6 +248,14 @@ func (f *flags) warnOfKey(file string) {
 // name the ones of the first directory that has an identity.
 func (f *flags) findIdentity() (client.Identity, error) {
 	id := client.Identity{Cert: f.cert, Key: f.key, CA: f.ca}
+	for _, name := range []string{f.cert, f.key, f.ca} {
+		if name == "" {
+			continue
+		}
+		if err := cli.Readable(name); err != nil {
+			return id, err
+		}
+	}
 	if (id.Cert == "") != (id.Key == "") {
 		return id, &usageError{"--cert and --key belong together: set both or neither"}
 	}

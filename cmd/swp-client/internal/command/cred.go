@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,7 +135,7 @@ func parseChain(what, text string) ([]byte, error) {
 func (f *flags) secret(name string) ([]byte, error) {
 	from := f.in
 	if name != "-" {
-		file, err := os.Open(name)
+		file, err := cli.Open(name)
 		if err != nil {
 			return nil, err
 		}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 )
@@ -30,7 +30,7 @@ offset and the violated rule are printed; the exit code is then 1.`,
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		src := f.in
 		if args[0] != "-" {
-			file, err := os.Open(args[0])
+			file, err := cli.Open(args[0])
 			if err != nil {
 				return err
 			}

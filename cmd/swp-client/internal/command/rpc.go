@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -59,15 +58,10 @@ const goesOn = "If the call has reached the endpoint, it continues there; the sa
 
 // params reads what a call is made with.
 func (f *flags) params(args []string) ([]byte, error) {
-	switch {
-	case len(args) < 3:
+	if len(args) < 3 {
 		return nil, nil
-	case args[2] == "-":
-		return io.ReadAll(f.in)
-	case strings.HasPrefix(args[2], "@"):
-		return os.ReadFile(args[2][1:])
 	}
-	return []byte(args[2]), nil
+	return f.readInput(args[2])
 }
 
 // rpc connects and makes one call.

@@ -71,7 +71,7 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 		}
 		return out, err
 	}
-	text, err := os.ReadFile(s.sign)
+	text, err := cli.ReadFile(s.sign)
 	if err != nil {
 		return out, err
 	}
@@ -194,7 +194,7 @@ Exit status: 1 if a check fails, or the payload cannot be decrypted.`,
 
 // readPolicy reads a file of keys. Nonces are remembered for one envelope.
 func readPolicy(file string) (*trust.Policy, error) {
-	octets, err := os.ReadFile(file)
+	octets, err := cli.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -228,7 +227,7 @@ func readTable(file string) (*ucr.Table, error) {
 	if file == "" {
 		return nil, nil
 	}
-	octets, err := os.ReadFile(file)
+	octets, err := cli.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +243,7 @@ func (f *flags) open(args []string) (io.ReadCloser, error) {
 	if len(args) == 0 || args[0] == "-" {
 		return io.NopCloser(f.in), nil
 	}
-	return os.Open(args[0])
+	return cli.Open(args[0])
 }
 
 // eachLine calls each with the lines of a file, without their LF: windows valid until

@@ -108,9 +108,9 @@ func auditTrust(file, identity string, ca []string) (audit.Trust, error) {
 	}
 	roots := x509.NewCertPool()
 	for _, name := range ca {
-		pem, err := os.ReadFile(name)
+		pem, err := cli.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("audit: %w", err)
+			return nil, err
 		}
 		if !roots.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("audit: %s holds no certificate in PEM form", name)

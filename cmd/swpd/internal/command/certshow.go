@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/devpki"
@@ -73,7 +74,7 @@ func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, e
 		files := []certinfo.Files{certinfo.Beside(arg)}
 		if info, err := os.Stat(arg); err == nil && info.IsDir() {
 			if files, err = certinfo.In(arg); err != nil {
-				return nil, err
+				return nil, cli.Unreadable(err)
 			}
 		}
 		for _, f := range files {
@@ -82,7 +83,7 @@ func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, e
 			}
 			infos, err := certinfo.Read(f, time.Now())
 			if err != nil {
-				return nil, err
+				return nil, cli.Unreadable(err)
 			}
 			all = append(all, infos...)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
@@ -48,7 +49,7 @@ func readNeighbour(arg string) (*neighbour, error) {
 	info, err := os.Stat(source)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, cli.Unreadable(err)
 	case info.IsDir():
 		p.file = filepath.Join(source, "swpd.yaml")
 		if p.conf, err = config.Load(p.file, nil); err != nil {
@@ -57,7 +58,7 @@ func readNeighbour(arg string) (*neighbour, error) {
 		p.bundle, err = check.Bundle(p.conf, time.Now())
 	default:
 		var text []byte
-		if text, err = os.ReadFile(source); err == nil {
+		if text, err = cli.ReadFile(source); err == nil {
 			p.bundle, err = certinfo.DecodeBundle(text)
 		}
 	}
