@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Entry is an exchange that was read from a trail.
+// Entry is a record that was read from a trail, of an exchange or of the trail itself.
 type Entry struct {
 	Time      time.Time     `json:"@timestamp"`
 	Action    string        `json:"event.action"`
@@ -45,6 +45,8 @@ type Entry struct {
 	Incomplete bool   `json:"swp.incomplete"`
 	Receipt    []byte `json:"swp.receipt"` // of a partner, without its certificates
 	Signer     string `json:"swp.audit.certificate.sha256"`
+
+	Claimed string `json:"swp.audit.identity"` // of a checkpoint: the identity that it says it is of
 
 	Line []byte `json:"-"` // the line in the file, without the line feed
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/cmd/internal/cli"
-	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/internal/audit"
 )
 
@@ -62,16 +60,17 @@ checkpoints, which the key of the endpoint has signed. Each record that was chan
 removed, added or moved is named, and up to which record nothing else can have been:
 what comes behind the last checkpoint is not proven yet. A checkpoint counts if an
 authority vouches for its certificate: those of --ca, else trust.ca of the configuration;
-and if it is of the identity that --identity names, else of the identity of the
-configuration. The exit code is 1 if there is a fault.`,
+and if it is of the identity that --identity names, else of the one in a --ca file that
+swpd cert bundle has printed, else of the identity of the configuration. What the trail
+says of its own identity proves nothing. The exit code is 1 if there is a fault.`,
 		Example: `  swpd audit verify --config swpd.yaml
   swpd audit verify --ca pki/ca.crt --identity spiffe://acme.example/swpd /backup/audit
-  swpd audit verify --part --config swpd.yaml exported --json`,
+  swpd audit verify --part --ca partners/acme.pem exported --json`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON: each fault on a line, then the result")
-	ca := cmd.Flags().StringArray("ca", nil, "PEM `file` with authorities of the endpoint; repeatable")
+	ca := cmd.Flags().StringArray("ca", nil, "PEM `file` with authorities of the endpoint, such as that of swpd cert bundle; repeatable")
 	identity := cmd.Flags().String("identity", "", "`identity` that must have signed")
 	part := cmd.Flags().Bool("part", false, "DIR is from swpd audit export: it may begin and end anywhere")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -79,44 +78,14 @@ configuration. The exit code is 1 if there is a fault.`,
 		if err != nil {
 			return err
 		}
-		trust, err := auditTrust(*file, *identity, *ca)
+		signer := auditSigner{file: *file, identity: *identity, ca: *ca, part: *part, dir: dir}
+		trust, err := signer.trust(cmd.Context())
 		if err != nil {
 			return err
 		}
 		return verifyTrail(cmd.Context(), cmd.OutOrStdout(), audit.Verification{Dir: dir, Trust: trust, Part: *part}, *asJSON)
 	}
 	return cmd
-}
-
-// auditTrust returns the trust in the signatures of checkpoints.
-func auditTrust(file, identity string, ca []string) (audit.Trust, error) {
-	if identity == "" || len(ca) == 0 {
-		c, err := loadIdentity(file)
-		if err != nil {
-			return nil, err
-		}
-		own, anchors, err := check.Own(c, time.Now())
-		if err != nil {
-			return nil, fmt.Errorf("audit: %w; name the endpoint with --identity and its authority with --ca", err)
-		}
-		if identity == "" {
-			identity = own
-		}
-		if len(ca) == 0 {
-			ca = anchors
-		}
-	}
-	roots := x509.NewCertPool()
-	for _, name := range ca {
-		pem, err := cli.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("audit: %s holds no certificate in PEM form", name)
-		}
-	}
-	return audit.TrustOf(identity, roots), nil
 }
 
 func verifyTrail(ctx context.Context, out io.Writer, o audit.Verification, asJSON bool) error {
