@@ -27,8 +27,8 @@ of the access rules: * is anything without a slash, ** anything. With --json the
 records are printed as they stand in the trail. What is found is not verified.
 
 If nothing is found, standard error says so, and names each flag that no record of that
-time matches. An outcome that no exchange can have, and a profile that is unknown here
-and in the trail, are refused with exit code 2.`,
+time matches. An outcome or a profile that neither this program nor the trail has is
+refused with exit code 2.`,
 		Example: `  swpd audit find --config swpd.yaml --outcome denied --since 24h
   swpd audit find --config swpd.yaml --identity spiffe://acme.example/swpd --profile mcp --name 'files/**'
   swpd audit find --json --since 2026-11-23T00:00:00Z /backup/audit | jq .`,
@@ -66,8 +66,7 @@ type auditQuery struct {
 type auditFilter struct {
 	flag, usage string
 	of          func(*audit.Entry) string
-	known       []string // values of a closed list
-	closed      bool     // no other value is ever in a trail
+	known       []string // the values that this program writes; nil: any
 
 	pattern string
 	matches func(string) bool
@@ -84,7 +83,7 @@ func (q *auditQuery) flags(cmd *cobra.Command) {
 		{flag: "partner", usage: "`pattern` of the partner that it was passed on to", of: func(e *audit.Entry) string { return e.Partner }},
 		{
 			flag: "outcome", usage: "`pattern` of the outcome: ok, denied, refused:*, failed, cancelled, lost",
-			of: func(e *audit.Entry) string { return e.Outcome }, known: outcomes(), closed: true,
+			of: func(e *audit.Entry) string { return e.Outcome }, known: outcomes(),
 		},
 	}
 	for _, f := range q.filters {
@@ -122,21 +121,10 @@ func (q *auditQuery) compile(now time.Time) (err error) {
 		if f.matches, err = access.Matcher(f.pattern); err != nil {
 			return cli.Usagef("--%s: %v", f.flag, err)
 		}
-		if f.closed && !slices.ContainsFunc(f.known, f.matches) {
-			return f.unknown()
-		}
 		f.values = make(map[string]struct{})
 	}
 	q.from, q.to, err = q.when.read(now)
 	return err
-}
-
-func (f *auditFilter) unknown() error {
-	where := "no exchange has"
-	if !f.closed {
-		where = "neither this program nor a record of that time has"
-	}
-	return cli.Usagef("--%s: %s %q; want %s, or a pattern", f.flag, where, f.pattern, strings.Join(f.known, ", "))
 }
 
 // print prints the entries that are wanted.
@@ -179,7 +167,7 @@ func (q *auditQuery) wants(e *audit.Entry) bool {
 func (q *auditQuery) explain(out io.Writer) error {
 	for _, f := range q.filters {
 		if !f.hit && f.known != nil && !slices.ContainsFunc(f.known, f.matches) {
-			return f.unknown()
+			return cli.Usagef("--%s: neither this program nor a record of that time has %q; want %s, or a pattern", f.flag, f.pattern, strings.Join(f.known, ", "))
 		}
 	}
 	_, _ = fmt.Fprintln(out, "swpd: no exchange is found")
