@@ -15,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -282,10 +283,10 @@ func (f *flags) printTasks(list []*client.Entry) error {
 		case e.Done:
 			state = "done"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d events printed\t%s\n",
-			e.ID, e.Sent.Local().Format(time.DateTime), state, visible(e.Kind), e.After, visible(e.Address))
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s printed\t%s\n",
+			e.ID, e.Sent.Local().Format(time.DateTime), state, visible(e.Kind), plain.Count(e.After, "event"), visible(e.Address))
 	}
-	return w.Flush()
+	return f.listed(w.Flush(), len(list), "task")
 }
 
 // task is an entry in the form that is sent.

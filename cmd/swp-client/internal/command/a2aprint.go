@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -72,7 +73,7 @@ func (f *flags) follow(ctx context.Context, p *follow) error {
 }
 
 func (p *follow) status() string {
-	return fmt.Sprintf("%s, %d events", visible(p.entry.Kind), p.events)
+	return visible(p.entry.Kind) + ", " + plain.Count(p.events, "event")
 }
 
 func (p *follow) lost(err error, pause time.Duration) {

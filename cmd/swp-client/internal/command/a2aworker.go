@@ -190,7 +190,7 @@ func (l *workLog) lost(err error, pause time.Duration) {
 }
 
 func (l *workLog) draining(tasks int) {
-	l.say(workLine{Type: "draining", Tasks: tasks}, "stopping once %d tasks have ended; interrupt again to end them", tasks)
+	l.say(workLine{Type: "draining", Tasks: tasks}, "stopping at the end of %s; interrupt again to end at once", plain.Count(tasks, "task"))
 }
 
 func (l *workLog) observe(e worker.Event) {

@@ -53,10 +53,7 @@ reached, its last list is shown. With --json one object a line.`,
 				}
 				return err == nil
 			})
-			if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
-				f.printf("no agents\n")
-			}
-			return errors.Join(err, w.Flush())
+			return f.listed(errors.Join(err, listed, w.Flush()), n, "agent")
 		})
 	}
 	return cmd

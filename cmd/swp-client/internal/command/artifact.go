@@ -100,16 +100,16 @@ SHA-256, and id; * marks this identity's own.`,
 		}
 		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			var failed error
-			found := false
+			n := 0
 			err := c.ListArtifacts(ctx, in, func(e *artifact.Entry) bool {
-				found = true
+				n++
 				failed = f.printArtifact(e)
 				return failed == nil
 			})
-			if err == nil && in.ArtifactID != "" && !found {
+			if err == nil && in.ArtifactID != "" && n == 0 {
 				err = fmt.Errorf("no artifact %q is listed", in.ArtifactID)
 			}
-			return errors.Join(artifactAdvice(err), failed)
+			return f.listed(errors.Join(artifactAdvice(err), failed), n, "artifact")
 		})
 	}
 	return cmd

@@ -310,6 +310,15 @@ func (f *flags) warnf(format string, args ...any) {
 	_, _ = fmt.Fprintf(f.errOut, "swp-client: %s\n", visible(fmt.Sprintf(format, plain.Args(args)...)))
 }
 
+// listed ends a command that has listed n things, and says so on standard error if there
+// were none: a program that reads the list gets nothing else.
+func (f *flags) listed(err error, n int, word string) error {
+	if err == nil && n == 0 && !f.asJSON {
+		f.warnf("no %s", plain.Several(word))
+	}
+	return err
+}
+
 func (f *flags) printf(format string, args ...any) { _, _ = fmt.Fprintf(f.out, format, args...) }
 
 func (f *flags) printJSON(v any) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 )
@@ -201,7 +202,7 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 		err = errors.Join(f.printJSON(map[string]any{"id": p.id, "time": p.at, "confirmed": confirmed}), publishing(c.Explain(err)))
 		return err
 	}
-	f.printf("%d lines confirmed\n", confirmed)
+	f.printf("%s confirmed\n", plain.Count(confirmed, "line"))
 	if err != nil {
 		return errors.Join(publishing(c.Explain(err)),
 			fmt.Errorf("the lines after %d are not confirmed; go on with: --lines --id %s --time %d --skip %d", confirmed, p.id, p.at, confirmed))

@@ -97,9 +97,6 @@ func newMCPList(f *flags) *cobra.Command {
 }
 
 func (f *flags) printTools(tools []client.Tool) error {
-	if len(tools) == 0 {
-		f.printf("the server has no tools that this identity may use\n")
-	}
 	w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
 	for i := range tools {
 		t := &tools[i]
@@ -110,7 +107,7 @@ func (f *flags) printTools(tools []client.Tool) error {
 		about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", visible(t.Name), visible(arguments(t)), visible(about))
 	}
-	return w.Flush()
+	return f.listed(w.Flush(), len(tools), "tool")
 }
 
 // arguments names what a tool takes: those it needs as name, the others as [name].

@@ -198,7 +198,7 @@ func (f *flags) listDead(ctx context.Context, address, topic string, most int, i
 		})
 		cancel()
 		if err = errors.Join(relayAdvice(err), failed); err != nil || next == "" {
-			return err
+			return f.listed(err, printed, "dead delivery")
 		}
 		in.After = next
 		if most > 0 && printed >= most {

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/relay"
 )
 
@@ -277,7 +278,7 @@ func (r *relayed) lines(ctx context.Context, p *client.Publisher) error {
 	if r.f.asJSON {
 		return errors.Join(r.f.printJSON(printed), err)
 	}
-	r.f.printf("%s: %d lines confirmed, %d of them known before\n", printed.ID, printed.Confirmed, printed.Duplicates)
+	r.f.printf("%s: %s confirmed, %d known before\n", printed.ID, plain.Count(printed.Confirmed, "line"), printed.Duplicates)
 	return err
 }
 

@@ -122,7 +122,7 @@ listed with --json. --timeout is the maximum silence of the method: items restar
 				}
 				items = append(items, readable(item))
 			case progress:
-				_, _ = fmt.Fprintf(f.errOut, "\r%d items", count)
+				_, _ = fmt.Fprintf(f.errOut, "\r%s", plain.Count(count, "item"))
 			}
 			return nil
 		})

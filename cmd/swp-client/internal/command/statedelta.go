@@ -55,8 +55,10 @@ func newStateDeltas(f *flags) *cobra.Command {
 				return err
 			}
 			return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+				n := 0
 				var failed error
 				err := c.StateDeltas(ctx, id[0], func(change *state.Change) bool {
+					n++
 					if f.asJSON {
 						failed = f.printJSON(map[string]any{"delta": readable(change.Delta), "parent_ids": hexIDs(change.Parents)})
 					} else {
@@ -64,7 +66,7 @@ func newStateDeltas(f *flags) *cobra.Command {
 					}
 					return failed == nil
 				})
-				return errors.Join(err, failed)
+				return f.listed(errors.Join(err, failed), n, "delta")
 			})
 		},
 	}

@@ -72,10 +72,7 @@ with their version and description. With --json one object a line.`,
 				}
 				return err == nil
 			})
-			if err = errors.Join(err, listed); err == nil && n == 0 && !f.asJSON {
-				f.printf("no tools\n")
-			}
-			return errors.Join(err, w.Flush())
+			return f.listed(errors.Join(err, listed, w.Flush()), n, "tool")
 		})
 	}
 	return cmd

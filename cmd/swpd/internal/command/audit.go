@@ -16,6 +16,7 @@ import (
 
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/internal/audit"
+	"github.com/slimwire/swp/internal/plain"
 )
 
 func newAudit() *cobra.Command {
@@ -121,7 +122,7 @@ func verifyTrail(ctx context.Context, out io.Writer, o audit.Verification, asJSO
 func printVerified(out io.Writer, r *audit.Result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(title, format string, args ...any) { _, _ = fmt.Fprintf(w, title+"\t"+format+"\n", args...) }
-	row("records", "%d, from %d to %d, in %d segments", r.Records, r.First, r.Last, r.Segments)
+	row("records", "%d, from %d to %d, in %s", r.Records, r.First, r.Last, plain.Count(r.Segments, "segment"))
 	row("faults", "%d", r.Faults)
 	switch {
 	case r.Proven == 0:
@@ -130,7 +131,7 @@ func printVerified(out io.Writer, r *audit.Result) error {
 		row("proven", "up to record %d, signed %s", r.Proven, r.ProvenAt.UTC().Format(time.RFC3339))
 	}
 	if rest := r.Last - r.Proven; rest > 0 {
-		row("not proven", "%d records behind it; a running swpd signs once a minute", rest)
+		row("not proven", "%s behind it; a running swpd signs once a minute", plain.Count(rest, "record"))
 	}
 	return w.Flush()
 }
@@ -303,7 +304,7 @@ the names and identities of all exchanges of these segments, and no payloads.`,
 		if n == 0 {
 			return fmt.Errorf("audit: no segment of %s has records of that time", dir)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d segments copied to %s\n", n, *to)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s copied to %s\n", plain.Count(n, "segment"), *to)
 		return err
 	}
 	return cmd

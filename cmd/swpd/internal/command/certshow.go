@@ -15,6 +15,7 @@ import (
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/plain"
 )
 
 func newCertShow() *cobra.Command {
@@ -163,7 +164,7 @@ func left(end time.Time) string {
 	case d < 48*time.Hour:
 		return d.Round(time.Minute).String() + " left"
 	default:
-		return fmt.Sprintf("%d days left", int(d.Hours()/24))
+		return plain.Count(int(d.Hours()/24), "day") + " left"
 	}
 }
 

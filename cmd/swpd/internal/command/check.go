@@ -14,6 +14,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/plain"
 )
 
 func newCheck() *cobra.Command {
@@ -118,7 +119,7 @@ func printPlan(out io.Writer, p *check.Plan) error {
 			row("\t%s\theaders: %s", s.URL, strings.Join(s.Headers, " "))
 			continue
 		}
-		row("\t%s\t%d arguments; environment: PATH %s", s.Command, s.Args, strings.Join(s.Env, " "))
+		row("\t%s\t%s; environment: PATH %s", s.Command, plain.Count(s.Args, "argument"), strings.Join(s.Env, " "))
 	}
 	services := func(title string, list []check.PlanService) {
 		for _, s := range list {
@@ -148,7 +149,7 @@ func printPlan(out io.Writer, p *check.Plan) error {
 		row("A2A-SDL route\t%s\tto %s", pattern, p.SDL.Routes[pattern])
 	}
 	if len(p.SLIP.Numbers)+len(p.SLIP.Kept)+p.SLIP.Anchors > 0 {
-		row("SLIP\t%d numbers of agents\t%d anchors of its own; kept for: %s", len(p.SLIP.Numbers), p.SLIP.Anchors, strings.Join(p.SLIP.Kept, " "))
+		row("SLIP\t%s\t%s of its own; kept for: %s", plain.Count(len(p.SLIP.Numbers), "agent number"), plain.Count(p.SLIP.Anchors, "anchor"), strings.Join(p.SLIP.Kept, " "))
 	}
 	for _, one := range p.Partners {
 		at := "it dials"
@@ -161,7 +162,7 @@ func printPlan(out io.Writer, p *check.Plan) error {
 		}
 		row("partner\t%s\topen to %s", one.Name, whom(one.Allowed))
 		row("\t%s\t%s; %s", one.Identity, at, serves)
-		row("\tqueue\tat most %d deliveries wait for it, %s", one.Messages, one.Queue)
+		row("\tqueue\tat most %s, %s", plain.Count(one.Messages, "delivery"), one.Queue)
 		if len(one.Trust) > 0 {
 			row("\ttrust\t%s", strings.Join(one.Trust, " "))
 		}
@@ -190,9 +191,9 @@ func printHTTP(row func(string, ...any), h *check.PlanHTTP) {
 	}
 	row("http\t%s%s", h.Address, note)
 	for _, c := range h.Callers {
-		by := fmt.Sprintf("%d tokens, %d certificates", c.Tokens, c.Certificates)
+		by := plain.Count(c.Tokens, "token") + ", " + plain.Count(c.Certificates, "certificate")
 		if c.Anonymous {
-			by = "whoever shows neither token nor certificate"
+			by = "callers without a token or a certificate"
 		}
 		row("\t%s\t%s", c.Identity, by)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/plain"
 )
 
 func newStatus() *cobra.Command {
@@ -149,7 +150,7 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		}
 		row("partner", "%s: %s, since %s", p.Name, state, p.Since.Format(time.RFC3339))
 		if p.Queue.Messages > 0 {
-			row("", "%d deliveries wait for it, %d octets", p.Queue.Messages, p.Queue.Octets)
+			row("", "waiting for it: %s, %s", plain.Count(p.Queue.Messages, "delivery"), plain.Count(p.Queue.Octets, "octet"))
 		}
 	}
 	return w.Flush()
