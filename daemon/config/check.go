@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -168,14 +167,12 @@ func checkName(p *problems, key, name, hint string) {
 	}
 }
 
-// checkCommand refuses a command that is neither an absolute path nor a bare name, which
-// is looked up in PATH once.
+// checkCommand refuses a command that cannot be executed. A bare name is looked up in PATH
+// once.
 func checkCommand(p *problems, key, command string) {
 	switch {
 	case command == "":
-		p.add(key, "missing; name the program, by its absolute path or as found in PATH, or the url of a server")
-	case strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command):
-		p.add(key, "%q is relative to an unknown directory; write the absolute path, or a bare name that is found in PATH", command)
+		p.add(key, "missing; name the program, by its path or as found in PATH, or the url of a server")
 	default:
 		if _, err := exec.LookPath(command); err != nil {
 			p.add(key, "%v", err)

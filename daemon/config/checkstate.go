@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -174,9 +173,7 @@ func checkProgram(p *problems, key string, args []string, env map[string]string,
 			p.add(key+".env", "%.80q is not a variable: the name has no '=', and neither name nor value contains NUL", name)
 		}
 	}
-	if !filepath.IsAbs(dir) {
-		p.add(key+".dir", "%.200q is not an absolute path", dir)
-	} else if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		p.add(key+".dir", "%.200q is not a directory; make it, or name one that exists", dir)
 	}
 }

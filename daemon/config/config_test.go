@@ -126,11 +126,11 @@ func TestOP05BadConfigurationIsRefusedAndNamesTheField(t *testing.T) {
 		"development elsewhere":  {"listeners:\n  - address: swp+tls://0.0.0.0:7777\n", `listeners[0].address: swp+tls://0.0.0.0:7777 can be reached from other machines`},
 		"slash in a name":        {"mcp:\n  servers:\n    a/b: {command: sh}\n", `swpd.yaml:3: mcp.servers.a/b: "a/b" is not a name`},
 		"no command":             {"mcp: {servers: {a: {}}}\n", `mcp.servers.a.command: missing`},
-		"relative command":       {"mcp: {servers: {a: {command: ./x}}}\n", `mcp.servers.a.command: "./x" is relative`},
+		"relative command":       {"mcp: {servers: {a: {command: ./x}}}\n", `mcp.servers.a.command: exec: "`},
 		"unknown command":        {"mcp: {servers: {a: {command: no-such-program-here}}}\n", `mcp.servers.a.command: exec: "no-such-program-here"`},
 		"two defaults":           {"mcp: {servers: {a: {command: sh, default: true}, b: {command: sh, default: true}}}\n", `mcp.servers.b.default: is true for a too`},
 		"PATH for a child":       {"mcp: {servers: {a: {command: sh, env: {PATH: /x}}}}\n", `mcp.servers.a.env.PATH: cannot be set`},
-		"relative directory":     {"mcp: {servers: {a: {command: sh, dir: x}}}\n", `mcp.servers.a.dir: "x" is not an absolute path`},
+		"no such directory":      {"mcp: {servers: {a: {command: sh, dir: x}}}\n", `/x" is not a directory`},
 		"no children":            {"mcp: {servers: {a: {command: sh, max_children: 0}}}\n", `mcp.servers.a.max_children: is 0`},
 		"unknown owner":          {"freshness: {owner: me}\n", `freshness.owner: is "me", want off, core, s1`},
 		"required but off":       {"freshness: {required: true}\n", `freshness.required: is true while freshness.owner is off`},
@@ -252,6 +252,31 @@ func TestEmptyFileIsTheBuiltInConfiguration(t *testing.T) {
 		if _, err := load(t, dir(t), text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+func TestPathsOfProgramsAreRelativeToTheFile(t *testing.T) {
+	d := dir(t)
+	if err := os.MkdirAll(filepath.Join(d, "tools", "work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tool := filepath.Join(d, "tools", "tool")
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, d, `
+mcp: {servers: {a: {command: tools/tool, dir: tools/work, args: [./x]}, b: {command: ./tools/../tools/tool}, c: {command: sh}}}
+a2a: {workers: {w: {kinds: k, command: tools/tool, dir: tools}}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, w := c.MCP.Servers["a"], c.MCP.Servers["b"], c.A2A.Workers["w"]
+	if a.Command != tool || a.Dir != filepath.Join(d, "tools", "work") || a.Args[0] != "./x" || b.Command != tool || b.Dir != "/" {
+		t.Errorf("servers %+v, %+v", a, b)
+	}
+	if w.Command != tool || w.Dir != filepath.Join(d, "tools") || c.MCP.Servers["c"].Command != "sh" {
+		t.Errorf("worker %+v, server %+v", w, c.MCP.Servers["c"])
 	}
 }
 

@@ -159,10 +159,11 @@ func (c *Config) resolve(dir string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
 		worker := c.A2A.Workers[name]
+		resolveProgram(dir, &worker.Command, &worker.Dir)
 		if worker.Schema != "" && !filepath.IsAbs(worker.Schema) {
 			worker.Schema = filepath.Join(dir, worker.Schema)
-			c.A2A.Workers[name] = worker
 		}
+		c.A2A.Workers[name] = worker
 	}
 	c.resolveDiscovery(dir)
 	c.resolveCred(dir)

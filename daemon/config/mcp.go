@@ -38,12 +38,25 @@ var defaultServer = MCPServer{Dir: "/", Timeout: time.Minute, Idle: 10 * time.Mi
 
 // resolveServers makes the paths absolute.
 func (c *Config) resolveServers(dir string) {
-	for _, s := range c.MCP.Servers {
+	for name, s := range c.MCP.Servers {
+		resolveProgram(dir, &s.Command, &s.Dir)
+		c.MCP.Servers[name] = s
 		for header, file := range s.HeadersFrom {
 			if file != "" && !filepath.IsAbs(file) {
 				s.HeadersFrom[header] = filepath.Join(dir, file)
 			}
 		}
+	}
+}
+
+// resolveProgram makes the path of a program and its working directory absolute. A bare
+// name is looked up in PATH later.
+func resolveProgram(dir string, command, cwd *string) {
+	if strings.ContainsRune(*command, filepath.Separator) && !filepath.IsAbs(*command) {
+		*command = filepath.Join(dir, *command)
+	}
+	if *cwd != "" && !filepath.IsAbs(*cwd) {
+		*cwd = filepath.Join(dir, *cwd)
 	}
 }
 
