@@ -99,16 +99,19 @@ func (d *daemon) makeFiles() error {
 
 // makeBackends makes the servers, methods, agents and partners that work for peers.
 func (d *daemon) makeBackends() error {
-	var err error
+	groups, err := part.KeepGroups(d.config, d.log)
+	if err != nil {
+		return err
+	}
 	d.servers, err = mcpservers.New(mcpservers.Options{
-		Config: d.config, Log: d.log, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
+		Config: d.config, Log: d.log, Groups: groups, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.servers)
 	d.workers, err = workers.New(workers.Options{
-		Config: d.config, Log: d.log, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
+		Config: d.config, Log: d.log, Groups: groups, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
 	})
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/mcpstdio"
+	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -35,6 +36,7 @@ type Servers struct {
 	served  func() *all.Set
 	declare func(*config.Config)
 	log     *zap.Logger
+	groups  *proc.Groups
 	table   atomic.Pointer[mcpmap.Table] // for peers
 	inside  atomic.Pointer[mcpmap.Table] // for reading tools
 
@@ -53,6 +55,7 @@ type Servers struct {
 type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
+	Groups *proc.Groups // keeps those of the processes
 
 	// Served returns the profiles. They are notified of changed servers.
 	Served func() *all.Set
@@ -67,7 +70,7 @@ type Options struct {
 // New makes the servers of a configuration without starting any.
 func New(o Options) (*Servers, error) {
 	s := &Servers{
-		served: o.Served, declare: o.Declare, forgotten: o.Forgotten,
+		served: o.Served, declare: o.Declare, forgotten: o.Forgotten, groups: o.Groups,
 		log: o.Log.Named(boundlog.MCP), now: make(map[string]*server), leaving: make(map[*server]context.CancelFunc),
 	}
 	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
@@ -262,7 +265,7 @@ func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren 
 
 func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 	return mcpstdio.Config{
-		Name: name, Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir,
+		Name: name, Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir, Groups: s.groups,
 		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
 		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: part.ChildGrace,
 		Observe: s.observe,

@@ -30,6 +30,7 @@ import (
 type Workers struct {
 	part.Passive
 	conf    *config.Config
+	groups  *proc.Groups
 	hires   *served.Profiles
 	mayUse  func(identity, agentID string) bool
 	declare func(*config.Config)
@@ -55,6 +56,7 @@ var workerRunning = prometheus.NewDesc("swpd_a2a_running", "Tasks that a worker 
 type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
+	Groups *proc.Groups     // keeps those of the commands
 	Hires  *served.Profiles // registers Workers
 
 	// MayUse reports whether an identity may use an agent_id.
@@ -67,7 +69,7 @@ type Options struct {
 // New makes the workers of a configuration. It connects and starts nothing.
 func New(o Options) (*Workers, error) {
 	w := &Workers{
-		conf: o.Config, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		conf: o.Config, groups: o.Groups, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_runs_total", Help: "Tasks that a worker was given, by how that ended.",
 		}, []string{"worker", "outcome"}),
@@ -194,7 +196,7 @@ func (w *Workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker,
 		return worker.NewHTTP(h.client, c.URL)
 	}
 	return worker.NewCommand(worker.CommandOptions{
-		Program: proc.Config{Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir},
+		Program: proc.Config{Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir, Groups: w.groups},
 		Grace:   part.ChildGrace,
 		Observe: func(e worker.Event) { w.observe(name, e) },
 	})

@@ -31,6 +31,9 @@ type Config struct {
 	// Dir is the working directory, default "/".
 	Dir string
 
+	// Groups keeps the process groups of the children while they run; it may be nil.
+	Groups *proc.Groups
+
 	// MaxChildren bounds the processes at once, sessions and shared ones
 	// together. Default 64.
 	MaxChildren int
@@ -117,7 +120,7 @@ func (c *Config) validate() error {
 
 // resolve finds the program.
 func (c *Config) resolve() (*proc.Program, error) {
-	program, err := proc.Resolve(proc.Config{Command: c.Command, Args: c.Args, Env: c.Env, Path: c.Path, Dir: c.Dir})
+	program, err := proc.Resolve(proc.Config{Command: c.Command, Args: c.Args, Env: c.Env, Path: c.Path, Dir: c.Dir, Groups: c.Groups})
 	if err != nil {
 		return nil, fmt.Errorf("mcpstdio: %s: %w", c.Name, err)
 	}

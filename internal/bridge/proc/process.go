@@ -15,7 +15,8 @@ const drainTime = time.Second
 type Process struct {
 	Stdin, Stdout, Stderr *os.File
 
-	cmd *exec.Cmd
+	cmd    *exec.Cmd
+	groups *Groups
 }
 
 // PID is the id of the process, and of its group.
@@ -38,6 +39,7 @@ func (p *Process) Wait(stop <-chan struct{}, grace func() time.Duration) error {
 		_ = p.Stdin.Close()
 		err = p.end(reaped, grace())
 	}
+	p.groups.forget(p.PID())
 	// Who left the group may hold the pipes open for good.
 	deadline := time.Now().Add(drainTime)
 	_ = p.Stdout.SetReadDeadline(deadline)

@@ -4,7 +4,7 @@
 // configuration alone: no shell, nothing inherited, the path resolved once. A
 // process gets its own group and pipes for its three streams. On Linux the kernel kills
 // it when this process dies. Its descendants are killed with it, as long as they stay in
-// its group and this process lives to do so.
+// its group and this process lives to do so; otherwise Groups ends them at the next start.
 //
 // Specification: ABUSE GW-01 to GW-03.
 package proc
@@ -36,6 +36,9 @@ type Config struct {
 
 	// Dir is the working directory, default "/".
 	Dir string
+
+	// Groups keeps the process group while the program runs; nil: nobody does.
+	Groups *Groups
 }
 
 // Program is a Config that was found fit to run. It is safe for concurrent use.
@@ -120,7 +123,7 @@ func (p *Program) Start(more ...string) (*Process, error) {
 	cmd := &exec.Cmd{
 		Path: p.path,
 		Args: append([]string{p.cfg.Command}, p.cfg.Args...),
-		Env:  slices.Concat([]string{"PATH=" + p.cfg.Path}, p.cfg.Env, more),
+		Env:  slices.Concat([]string{"PATH=" + p.cfg.Path}, p.cfg.Env, more, p.cfg.Groups.environ()),
 		Dir:  p.cfg.Dir, Stdin: in.r, Stdout: out.w, Stderr: errs.w,
 	}
 	confine(cmd)
@@ -130,11 +133,12 @@ func (p *Program) Start(more ...string) (*Process, error) {
 	for _, theirs := range []*os.File{in.r, out.w, errs.w} {
 		_ = theirs.Close()
 	}
-	started := &Process{Stdin: in.w, Stdout: out.r, Stderr: errs.r, cmd: cmd}
+	started := &Process{Stdin: in.w, Stdout: out.r, Stderr: errs.r, cmd: cmd, groups: p.cfg.Groups}
 	if err != nil {
 		started.Close()
 		return nil, err
 	}
+	p.cfg.Groups.keep(started.PID())
 	return started, nil
 }
 
