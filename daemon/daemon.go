@@ -168,7 +168,7 @@ func (d *daemon) start() error {
 	for _, p := range d.parts {
 		d.metrics.Registry.MustRegister(p.Collectors()...)
 	}
-	d.metrics.Watch(d.parts.Stats)
+	d.metrics.Watch(d.parts.Stats, d.parts.Curtailed)
 	d.health = &health{parts: d.parts}
 	return d.parts.Open()
 }

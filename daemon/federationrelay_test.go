@@ -139,8 +139,8 @@ func TestConsumersAttachAtAPartner(t *testing.T) {
 			b.counts("swpd_relay_consumers", "0")
 		}
 		a.counts("swpd_relay_taken_total", "0")
-		_, err := here.Consume(t.Context(), profiles.Marked(s, func(ext e1.Extensions) e1.Extensions {
-			return e1.AppendExtensionUvarint(ext, profiles.ExtHops, profiles.MaxHops)
+		_, err := here.Consume(t.Context(), profiles.Marked(s, func(env *e1.Envelope) {
+			env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtHops, profiles.MaxHops)
 		}), "b/t", 1)
 		if err == nil || !strings.Contains(err.Error(), "passed on 8 times already") {
 			t.Errorf("attached over too many endpoints: %v", err)

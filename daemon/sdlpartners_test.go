@@ -372,8 +372,8 @@ func TestRulesOfBothEndsHoldForSDL(t *testing.T) {
 func TestSDLEndsInACircle(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "")
-		far := profiles.Marked(profiles.Toward(a.speak(t).Session, "b"), func(ext e1.Extensions) e1.Extensions {
-			return e1.AppendExtensionUvarint(ext, profiles.ExtHops, profiles.MaxHops)
+		far := profiles.Marked(profiles.Toward(a.speak(t).Session, "b"), func(env *e1.Envelope) {
+			env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtHops, profiles.MaxHops)
 		})
 		if code, reason, said := refusal(t, far, sdlToolCall("sys.ping")); code != "SECURITY_UNSUPPORTED" || reason != "hops" || !strings.Contains(said, "circle") {
 			t.Errorf("passed on as often as may be: %s, %s, %s", code, reason, said)

@@ -61,6 +61,7 @@ type carried struct {
 	delegation *Delegation
 	refusal    error  // of a message that names a chain without having its delegation
 	chain      string // chain_id that calls name
+	endToEnd   EndToEnd
 }
 
 type carriedKey struct{}
@@ -77,15 +78,20 @@ func (c carried) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, carriedKey{}, &c)
 }
 
-// WithForward returns ctx for one Call of a Lane or a Session. Before the request c
-// forwards the data that ctx carries, for the msg_id of the request. m has the other
-// fields; if lifecycle is not nil, it reads the ID from the request (see
-// Profile.Lifecycle). If ctx carries no data, the result is ctx.
+// WithForward returns ctx for one Call of a Lane or a Session that forwards the message of
+// ctx. Before the request c, which may be nil, forwards the data that ctx carries, for the
+// msg_id of the request. m has the other fields; if lifecycle is not nil, it reads the ID
+// from the request (see Profile.Lifecycle). The request gets the EndToEnd of ctx. If ctx
+// carries no data, the result is ctx.
 func WithForward(ctx context.Context, c Carrier, m Onward, lifecycle func(*e1.Envelope) []byte) context.Context {
 	if ctx.Value(carriedKey{}) == nil {
 		return ctx
 	}
 	return WithAhead(ctx, func(ctx context.Context, lane Lane, env *e1.Envelope) error {
+		carriedBy(ctx).endToEnd.Put(env)
+		if c == nil {
+			return nil
+		}
 		m := m
 		m.MsgID = env.MsgID
 		if lifecycle != nil {

@@ -3,6 +3,7 @@ package profiles
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -65,21 +66,24 @@ var ErrTarget = &Error{
 // messages to its partners, and the endpoint at the end of the target answers. Only a peer
 // whose swp.info lists extension 52 under profile 0 supports targets.
 func Toward(s Session, target string) Session {
-	return Marked(s, func(ext e1.Extensions) e1.Extensions {
-		return e1.AppendExtension(ext, ExtTarget, []byte(target))
-	})
+	return Marked(s, toward(target))
 }
 
 // Beyond is Toward for a Lane.
 func Beyond(lane Lane, target string) Lane {
-	return &markedLane{lane, func(ext e1.Extensions) e1.Extensions {
-		return e1.AppendExtension(ext, ExtTarget, []byte(target))
-	}}
+	return &markedLane{lane, toward(target)}
 }
 
-// Marked returns s, which then passes the extensions of every message that it sends through
-// mark. Several goroutines call mark.
-func Marked(s Session, mark func(e1.Extensions) e1.Extensions) Session {
+func toward(target string) func(*e1.Envelope) {
+	return func(env *e1.Envelope) {
+		env.Extensions = e1.AppendExtension(slices.Clip(env.Extensions), ExtTarget, []byte(target))
+	}
+}
+
+// Marked returns s, which then calls mark with every message before it is sent. mark changes
+// fields of the message, and must not change the octets that they refer to. Several
+// goroutines call mark.
+func Marked(s Session, mark func(*e1.Envelope)) Session {
 	return &marked{Session: s, mark: mark}
 }
 
@@ -93,11 +97,11 @@ func Near(lane Lane) Lane {
 	return lane
 }
 
-// mark appends extensions to those of messages.
-type mark func(e1.Extensions) e1.Extensions
+// mark changes messages before they are sent.
+type mark func(*e1.Envelope)
 
 func (m mark) call(ctx context.Context, on Caller, env e1.Envelope) (Call, error) {
-	env.Extensions = m(env.Extensions)
+	m(&env)
 	call, err := on.Call(ctx, env)
 	if err != nil {
 		return nil, err
@@ -123,7 +127,7 @@ func (m *marked) Call(ctx context.Context, env e1.Envelope) (Call, error) {
 }
 
 func (m *marked) Send(ctx context.Context, env e1.Envelope) error {
-	env.Extensions = m.mark(env.Extensions)
+	m.mark(&env)
 	return m.Session.Send(ctx, env)
 }
 
@@ -137,7 +141,7 @@ func (m *markedLane) Call(ctx context.Context, env e1.Envelope) (Call, error) {
 }
 
 func (m *markedLane) Send(ctx context.Context, env e1.Envelope) error {
-	env.Extensions = m.mark(env.Extensions)
+	m.mark(&env)
 	return m.Lane.Send(ctx, env)
 }
 

@@ -265,7 +265,7 @@ func (t *trip) onward(ctx context.Context, env *e1.Envelope) (context.Context, e
 	if err != nil {
 		return nil, e1.Envelope{}, err
 	}
-	on := e1.Envelope{ProfileID: t.profile.ID, MsgType: env.MsgType, Extensions: append(crossing(env.Extensions), t.mark(ext)...), Payload: env.Payload}
+	on := e1.Envelope{ProfileID: t.profile.ID, MsgType: env.MsgType, Extensions: append(t.crossing(env.Extensions), t.mark(ext)...), Payload: env.Payload}
 	if t.named {
 		on.Payload, err = t.profile.Crossing.Rename(env, func(name []byte) []byte { return bytes.TrimPrefix(name, []byte(t.prefix)) })
 	}
@@ -295,12 +295,12 @@ func (t *trip) back(env *e1.Envelope) (payload []byte, err error) {
 	return c.Rename(&seen, func(name []byte) []byte { return slices.Concat([]byte(t.prefix), name) })
 }
 
-// crossing returns the extensions that are forwarded. Extensions common to all profiles
-// concern one hop and are dropped, except the author of an error.
-func crossing(ext e1.Extensions) e1.Extensions {
+// crossing returns the extensions that are forwarded because this endpoint knows them: those
+// of the profile, and the author of an error. Others common to all profiles concern one hop.
+func (t *trip) crossing(ext e1.Extensions) e1.Extensions {
 	var on e1.Extensions
 	for typ, value := range ext.All() {
-		if typ < profiles.ExtHops || typ >= profiles.ExtEndpoint {
+		if typ < profiles.ExtHops && slices.Contains(t.profile.Extensions, typ) || typ == profiles.ExtEndpoint {
 			on = e1.AppendExtension(on, typ, value)
 		}
 	}
@@ -419,7 +419,7 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 // anybodys reports whether the message is like those of other callers: without metadata,
 // deadline or original caller. Such messages can share a stream.
 func (t *trip) anybodys() bool {
-	return t.passage == profiles.Passage{} && profiles.DelegationOf(t.ctx) == nil && len(profiles.AllHints(t.ctx)) == 0
+	return t.passage == profiles.Passage{} && profiles.EndToEndIn(t.ctx) == profiles.EndToEnd{} && profiles.DelegationOf(t.ctx) == nil && len(profiles.AllHints(t.ctx)) == 0
 }
 
 // errClosed ends an endless request because its link ends: this endpoint stops, or the
@@ -450,5 +450,8 @@ func (t *trip) session(ctx context.Context) (profiles.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return profiles.Marked(up.Session, func(ext e1.Extensions) e1.Extensions { return t.mark(t.passage.Append(ext, time.Now())) }), nil
+	return profiles.Marked(up.Session, func(env *e1.Envelope) {
+		env.Extensions = t.mark(t.passage.Append(env.Extensions, time.Now()))
+		profiles.EndToEndIn(t.ctx).Put(env)
+	}), nil
 }

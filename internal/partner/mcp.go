@@ -85,9 +85,9 @@ func (s *server) call(x *mcpmap.Exchange) *mcpmap.Call {
 	for _, p := range x.Params() {
 		c.Params = append(c.Params, string(p))
 	}
-	c.Events.Notification = func(octets []byte) {
+	c.Events.Forward = func(octets []byte, keeps profiles.EndToEnd) {
 		x.Pace(x.Context())
-		x.Notify(octets)
+		x.Forward(octets, keeps)
 	}
 	return c
 }
@@ -133,6 +133,7 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	case err != nil:
 		return "", s.wrong(err, x.Peer().Identity, call.Octets)
 	}
+	x.Keep(result.Keeps)
 	if failure := result.Error(); failure != nil {
 		s.refused(failure, x.Peer().Identity, call.Octets)
 		x.FinishFailed(result.Octets, result.Status)

@@ -28,13 +28,10 @@ func (l *Link) onward(
 	if fault := p.Spent(); fault != nil {
 		return nil, nil, fault
 	}
-	switch {
-	case l.opts.Carrier != nil:
-		ctx = profiles.WithForward(l.crossing(ctx), l.opts.Carrier, on, lifecycle)
-	case profiles.DelegationOf(ctx) != nil:
+	if l.opts.Carrier == nil && profiles.DelegationOf(ctx) != nil {
 		return nil, nil, profiles.ErrChain
 	}
-	return ctx, p.Append(nil, time.Now()), nil
+	return profiles.WithForward(l.crossing(ctx), l.opts.Carrier, on, lifecycle), p.Append(nil, time.Now()), nil
 }
 
 // crossing returns ctx with the parts of its trace context that are forwarded.

@@ -137,13 +137,13 @@ func (c *call) pass(ctx context.Context) error {
 		item, err := stream.Recv(ctx)
 		if err == nil {
 			if err = c.pending.Pace(ctx); err == nil {
-				err = c.pending.Item(item)
+				err = c.pending.ForwardItem(item, stream.Keeps())
 			}
 		}
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
-			err = c.pending.Return(stream.Result())
+			err = c.pending.ForwardResult(stream.Result(), stream.Keeps())
 			stream.Close()
 			if errors.Is(err, profiles.ErrFinished) {
 				return nil // the caller has canceled already

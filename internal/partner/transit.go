@@ -48,7 +48,8 @@ func (t *transit) answered(env *e1.Envelope) {
 		t.end(t.wrong(err))
 		return
 	}
-	answer := e1.Envelope{MsgType: env.MsgType, Extensions: crossing(env.Extensions), Payload: payload}
+	answer := e1.Envelope{MsgType: env.MsgType, Extensions: t.crossing(env.Extensions), Payload: payload}
+	profiles.EndToEndOf(env).Put(&answer)
 	fault := t.refusal(env)
 	switch {
 	case t.w != nil:

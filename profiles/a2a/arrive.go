@@ -47,7 +47,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	agent, kind := s.toPartner(o.agent, string(in.Kind))
 	r := &request{spec: spec{
 		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: agent, Hops: o.hops,
-		Trace: profiles.TraceOf(ctx), Hints: profiles.HintsOf(ctx, kind),
+		Trace: profiles.TraceOf(ctx), Hints: profiles.HintsOf(ctx, kind), Keeps: profiles.EndToEndIn(ctx),
 	}}
 	if d != nil {
 		r.Chain = d.ChainID

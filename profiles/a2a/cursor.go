@@ -209,7 +209,12 @@ func (c *cursor) send(events []tailEvent) error {
 		if c.gap > 0 {
 			ext = e1.AppendExtensionUvarint(ext, ExtFirstHeld, c.gap)
 		}
-		env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvent, Extensions: ext, Payload: event.payload}
+		payload, keeps, err := cutKeeps(event.payload)
+		if err != nil {
+			return err
+		}
+		env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvent, Extensions: ext, Payload: payload}
+		keeps.Put(&env)
 		if err := c.lane.Send(c.ctx, env); err != nil {
 			return err
 		}
@@ -243,6 +248,7 @@ func (c *cursor) finish(e *ending) {
 	if len(endpoint) > 0 {
 		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtEndpoint, endpoint)
 	}
+	e.Keeps.Put(&env)
 	profiles.Ended(c.w, e.outcome())
 	answer := !c.sent && (c.after || e.By == byUs)
 	if answer && len(e.Result) <= finishAtOnce {

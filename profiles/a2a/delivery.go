@@ -58,8 +58,8 @@ type SendOptions struct {
 // receiver gets the Events of a Delivery: an application, or a task that was forwarded. Its
 // methods do not block, and are called in the order of the Events.
 type receiver interface {
-	// task returns the Task to send, as payload and extensions without extension 20.
-	task(ctx context.Context) (payload []byte, ext e1.Extensions, err error)
+	// task returns the Task to send, without extension 20.
+	task(ctx context.Context) (e1.Envelope, error)
 
 	// room reports whether an Event can be accepted now. Otherwise a numbered Event is
 	// dropped, and requested later.
@@ -122,8 +122,7 @@ func (s *Service) Send(ctx context.Context, session profiles.Session, t *Task, o
 		id = profiles.NewMsgID()
 	}
 	in := newInbox(s, id, t, opts)
-	payload, _, _ := in.task(ctx)
-	if err := new(TaskBody).Decode(payload); err != nil {
+	if err := new(TaskBody).Decode(in.payload); err != nil {
 		return nil, err
 	}
 	origin := withOrigin(s.ctx, profiles.TraceOf(ctx), profiles.HintsOf(ctx, t.Kind))

@@ -22,19 +22,21 @@ type forward struct {
 }
 
 // task implements receiver.
-func (f *forward) task(context.Context) ([]byte, e1.Extensions, error) {
+func (f *forward) task(context.Context) (e1.Envelope, error) {
 	t := f.t
 	input := f.input
 	f.input = nil
 	if input == nil {
 		var err error
 		if input, err = t.input(); err != nil {
-			return nil, nil, err
+			return e1.Envelope{}, err
 		}
 	}
 	m := TaskBody{TaskID: f.d.id, Kind: []byte(t.Kind), Input: input}
 	ext := taskExtensions(f.agent, t.Params, t.Hops+1)
-	return m.Append(make([]byte, 0, m.Size())), appendDeadline(ext, t.remaining(t.s.opts.Now())), nil
+	env := e1.Envelope{Extensions: appendDeadline(ext, t.remaining(t.s.opts.Now())), Payload: m.Append(make([]byte, 0, m.Size()))}
+	t.Keeps.Put(&env)
+	return env, nil
 }
 
 // room implements receiver. An Event without a number cannot be requested again, so only a
@@ -78,7 +80,7 @@ func (f *forward) event(req *profiles.Request, m *EventBody, at position) error 
 		before = f.ward.Event(m.Payload)
 	}
 	done := req.Defer()
-	t.log.add(entry{payload: t.event(string(m.Message), m.Payload), id: id, number: number, before: before, done: func(err error) {
+	t.log.add(entry{payload: appendKeeps(t.event(string(m.Message), m.Payload), at.keeps), id: id, number: number, before: before, done: func(err error) {
 		switch err {
 		case nil, errOver:
 			done(nil) // an Event that crosses the end is dropped
@@ -104,9 +106,9 @@ func (f *forward) result(req *profiles.Request, m *ResultBody, at position) erro
 		done = req.Defer()
 	}
 	kept := &ResultBody{OK: m.OK, Output: bytes.Clone(m.Output), ErrorMessage: bytes.Clone(m.ErrorMessage)}
-	endpoint := bytes.Clone(at.endpoint)
+	endpoint, keeps := bytes.Clone(at.endpoint), at.keeps
 	finish := func() {
-		if !t.finish(&ending{By: byExecutor, Endpoint: endpoint}, kept, func(err error) { done(unavailable(err)) }) {
+		if !t.finish(&ending{By: byExecutor, Endpoint: endpoint, Keeps: keeps}, kept, func(err error) { done(unavailable(err)) }) {
 			done(nil) // it has ended already
 			return
 		}

@@ -45,12 +45,12 @@ func newInbox(s *Service, id []byte, t *Task, opts SendOptions) *inbox {
 }
 
 // task implements receiver.
-func (b *inbox) task(context.Context) ([]byte, e1.Extensions, error) {
+func (b *inbox) task(context.Context) (e1.Envelope, error) {
 	ext := taskExtensions(b.opts.Agent, b.params, b.opts.Hops)
 	if !b.until.IsZero() {
 		ext = appendDeadline(ext, b.until.Sub(b.now()))
 	}
-	return b.payload, ext, nil
+	return e1.Envelope{Extensions: ext, Payload: b.payload}, nil
 }
 
 // room implements receiver.

@@ -40,7 +40,7 @@ func (s *Service) serveResult(req *profiles.Request) error {
 	req.About("result", taskName(in.TaskID))
 	at := address{req.Session.Peer().Identity, string(in.TaskID)}
 	if d := s.outbox.get(at); d != nil {
-		place, err := d.position(req.Extensions)
+		place, err := d.position(&req.Envelope)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 //	           its task_id
 //	standing   the progress. Created or changed before the task starts, removed
 //	           after its end: a restart reads these records
-//	events     the Events, as the payloads that are sent
+//	events     the Events, as the payloads that are sent, each followed by what it keeps
 //	ending     the end of the task. Created once, so that there is one Result
 //
 // All of them expire at the same moment, Retention after the latest possible end. A crash
@@ -72,6 +72,7 @@ type spec struct {
 	Trace    profiles.Trace
 	Hints    []profiles.Hint
 	Chain    string // of credentials, or empty
+	Keeps    profiles.EndToEnd
 }
 
 // key returns the key of the request in the store.
@@ -95,6 +96,22 @@ func (p *spec) remaining(now time.Time) time.Duration {
 func (p *spec) event(message string, payload []byte) []byte {
 	m := EventBody{TaskID: p.ID, Message: []byte(message), Payload: payload}
 	return m.Append(make([]byte, 0, m.Size()))
+}
+
+// appendKeeps appends what an Event keeps to its payload, as fields that no payload has.
+func appendKeeps(payload []byte, keeps profiles.EndToEnd) []byte {
+	payload = p1.AppendUint(payload, 5, keeps.Flags)
+	return p1.AppendBytes(payload, 6, keeps.Extensions)
+}
+
+// cutKeeps returns the payload of a stored Event, and what the Event keeps.
+func cutKeeps(stored []byte) (payload []byte, keeps profiles.EndToEnd, err error) {
+	var event, none []byte
+	if err := p1.Scan(stored, &none, &none, &event, &none, &keeps.Flags, &keeps.Extensions); err != nil {
+		return nil, keeps, damaged("event", err)
+	}
+	n := p1.SizeHeader(TypeEvent, len(event))
+	return stored[:n:n], keeps, nil
 }
 
 // request is the stored request of an initiator.
@@ -123,7 +140,9 @@ func (r *request) encode() []byte {
 	for i := range r.Hints {
 		dst = appendHint(dst, 14, &r.Hints[i])
 	}
-	return p1.AppendBytes(dst, 15, r.Chain)
+	dst = p1.AppendBytes(dst, 15, r.Chain)
+	dst = p1.AppendUint(dst, 16, r.Keeps.Flags)
+	return p1.AppendBytes(dst, 17, r.Keeps.Extensions)
 }
 
 // decodeRequest reads a request from value, which it aliases.
@@ -131,7 +150,7 @@ func decodeRequest(value []byte) (*request, error) {
 	r := new(request)
 	var created, deadline, expires int64
 	if err := p1.Scan(value, &r.Owner, &r.ID, &r.Kind, &r.Input, &r.Params, &r.Agent, &r.Hops, &r.Nonce,
-		&created, &deadline, &expires, &r.Trace.Parent, &r.Trace.State, r.addHint, &r.Chain); err != nil {
+		&created, &deadline, &expires, &r.Trace.Parent, &r.Trace.State, r.addHint, &r.Chain, &r.Keeps.Flags, &r.Keeps.Extensions); err != nil {
 		return nil, damaged("request", err)
 	}
 	r.Created, r.Deadline, r.Expires = time.UnixMilli(created), time.UnixMilli(deadline), time.UnixMilli(expires)
@@ -216,9 +235,10 @@ const (
 // ending is the end of a task.
 type ending struct {
 	By        author
-	Result    []byte // the payload that is sent
-	Initiator []byte // digest of the initiator's Result, or empty
-	Endpoint  []byte // the endpoint that wrote the Result in place of the executor, if given
+	Result    []byte            // the payload that is sent
+	Initiator []byte            // digest of the initiator's Result, or empty
+	Endpoint  []byte            // the endpoint that wrote the Result in place of the executor, if given
+	Keeps     profiles.EndToEnd // of the Result of the executor
 
 	uncharged bool // it does not count against the quota of its owner; this field is not stored
 }
@@ -228,13 +248,15 @@ func (e *ending) encode() []byte {
 	dst = p1.AppendUint(dst, 1, uint64(e.By))
 	dst = p1.AppendBytes(dst, 2, e.Result)
 	dst = p1.AppendBytes(dst, 3, e.Initiator)
-	return p1.AppendBytes(dst, 4, e.Endpoint)
+	dst = p1.AppendBytes(dst, 4, e.Endpoint)
+	dst = p1.AppendUint(dst, 5, e.Keeps.Flags)
+	return p1.AppendBytes(dst, 6, e.Keeps.Extensions)
 }
 
 // decode reads e from value, which it aliases.
 func (e *ending) decode(value []byte) error {
 	*e = ending{}
-	if err := p1.Scan(value, (*uint64)(&e.By), &e.Result, &e.Initiator, &e.Endpoint); err != nil {
+	if err := p1.Scan(value, (*uint64)(&e.By), &e.Result, &e.Initiator, &e.Endpoint, &e.Keeps.Flags, &e.Keeps.Extensions); err != nil {
 		return damaged("ending", err)
 	}
 	return nil

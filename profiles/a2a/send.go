@@ -31,13 +31,13 @@ var (
 
 // post sends the Task on a new lane.
 func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
-	payload, ext, err := d.to.task(ctx)
+	env, err := d.to.task(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	if d.sent {
-		ext = e1.AppendExtensionUvarint(ext, ExtResume, d.seq.last)
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, ExtResume, d.seq.last)
 	}
 	d.sent, d.answered, d.resendDue = true, false, false
 	d.mu.Unlock()
@@ -52,8 +52,9 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 			return nil, err
 		}
 	}
-	ext = profiles.AppendChain(ctx, ext)
-	call, err := d.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypeTask, Extensions: ext, Payload: payload})
+	env.ProfileID, env.MsgType = ProfileID, TypeTask
+	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
+	call, err := d.lane.Call(ctx, env)
 	if err != nil {
 		_ = d.lane.Close()
 		d.lane = nil
@@ -188,7 +189,7 @@ func (d *Delivery) listen(call profiles.Call, silence time.Duration) error {
 		if !bytes.Equal(m.TaskID, d.id) {
 			return profiles.Errorf(profiles.InvalidProfilePayload, "a2a: result of another task in answer to a task")
 		}
-		at, err := d.position(env.Extensions)
+		at, err := d.position(env)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (q *sequence) take(at position) {
 
 // event handles an Event of the executor.
 func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
-	at, err := d.position(req.Extensions)
+	at, err := d.position(&req.Envelope)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 
 // position reads the extensions of a message of the executor. An executor that numbers its
 // Events can send them again.
-func (d *Delivery) position(ext e1.Extensions) (position, error) {
-	at, err := readPosition(ext)
+func (d *Delivery) position(env *e1.Envelope) (position, error) {
+	at, err := readPosition(env)
 	if err == nil && at.numbered && !profiles.Heeds(d.session, ProfileID, ExtResume) {
 		profiles.Learn(d.session, resumes)
 	}

@@ -152,9 +152,12 @@ type position struct {
 	numbered  bool
 	firstHeld uint64 // the first Event that the executor still has; 0 if not given
 	endpoint  []byte // extension 53: the endpoint that wrote the Result; nil if there is none
+	keeps     profiles.EndToEnd
 }
 
-func readPosition(ext e1.Extensions) (p position, err error) {
+func readPosition(env *e1.Envelope) (p position, err error) {
+	ext := env.Extensions
+	p.keeps = profiles.EndToEndOf(env)
 	if p.number, p.numbered, err = profiles.Uvarint(ext, ExtSequence); err != nil {
 		return p, err
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // A change of access rules also changes the lists that a client sees. Clients to which the
@@ -76,7 +78,7 @@ func (x *Exchange) listsChanged() {
 	defer x.mu.Unlock()
 	for _, changed := range x.agreed {
 		if !x.over && x.view().asks(changed) {
-			x.notify([]byte(`{"jsonrpc":"2.0","method":"` + changed + `","params":{"_meta":{"` + MetaSubscriptionID + `":` + id + `}}}`))
+			x.notify([]byte(`{"jsonrpc":"2.0","method":"`+changed+`","params":{"_meta":{"`+MetaSubscriptionID+`":`+id+`}}}`), profiles.EndToEnd{})
 		}
 	}
 }

@@ -63,6 +63,10 @@ type Events struct {
 	// Notification is called with a notification, unchanged. It may keep octets.
 	Notification func(octets []byte)
 
+	// Forward, if not nil, is called in place of Notification, also with what the notification
+	// keeps when it is forwarded.
+	Forward func(octets []byte, keeps profiles.EndToEnd)
+
 	// Request is called with a request of the server, which must be answered.
 	Request func(r *Asked)
 }
@@ -72,6 +76,8 @@ type Result struct {
 	Octets  []byte // the JSON-RPC response, unchanged
 	Session string // the session that initialize opened, or ""
 	Status  int    // HTTP status where the peer gave one that an answer can have (extension 20), else 0
+
+	Keeps profiles.EndToEnd // what the response keeps when it is forwarded
 }
 
 // Error returns the JSON-RPC error of the response, a window into its octets, or nil if it
@@ -129,6 +135,7 @@ type early struct {
 	related string
 	session string
 	octets  []byte // of a notification
+	keeps   profiles.EndToEnd
 	asked   *Asked // or a request
 }
 
@@ -214,7 +221,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	if err != nil {
 		return nil, c.ended(ctx, out, &msg, err)
 	}
-	result := &Result{Octets: slices.Clone(env.Payload)}
+	result := &Result{Octets: slices.Clone(env.Payload), Keeps: profiles.EndToEndOf(env)}
 	if call.SameID {
 		if err := out.answeredBy(result.Octets); err != nil {
 			return nil, err

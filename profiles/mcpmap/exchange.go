@@ -39,6 +39,7 @@ type Exchange struct {
 	long       bool
 	key        string
 	initialize bool
+	keeps      profiles.EndToEnd // of the response
 
 	mu      sync.Mutex
 	over    bool
@@ -166,7 +167,10 @@ func (x *Exchange) Pace(ctx context.Context) {
 // Notify forwards a notification of the request and restarts the timeout. The notification
 // is dropped if a slow peer leaves no room, or if it is about a list that the peer may not
 // see. octets may be reused after the return.
-func (x *Exchange) Notify(octets []byte) {
+func (x *Exchange) Notify(octets []byte) { x.Forward(octets, profiles.EndToEnd{}) }
+
+// Forward is Notify for a notification of another endpoint, with what it keeps.
+func (x *Exchange) Forward(octets []byte, keeps profiles.EndToEnd) {
 	told := x.view().concerns(octets)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -179,21 +183,20 @@ func (x *Exchange) Notify(octets []byte) {
 		x.agreed = acknowledged(octets)
 	}
 	if told {
-		x.notify(octets)
+		x.notify(octets, keeps)
 	}
 }
 
 // notify sends a notification. The caller holds mu and has checked that the exchange is
 // open.
-func (x *Exchange) notify(octets []byte) {
+func (x *Exchange) notify(octets []byte, keeps profiles.EndToEnd) {
 	ext := e1.AppendExtension(nil, ExtRelated, x.req.MsgID)
 	if x.session != nil {
 		ext = e1.AppendExtension(ext, ExtSession, []byte(x.session.id))
 	}
-	err := x.w.Offer(e1.Envelope{
-		MsgType: uint64(Notification), MsgID: profiles.NewMsgID(), Extensions: ext, Payload: octets,
-	})
-	if err != nil {
+	env := e1.Envelope{MsgType: uint64(Notification), MsgID: profiles.NewMsgID(), Extensions: ext, Payload: octets}
+	keeps.Put(&env)
+	if err := x.w.Offer(env); err != nil {
 		x.m.stats.dropped.Add(1)
 	}
 }
@@ -204,6 +207,10 @@ func (x *Exchange) touch() {
 	defer x.mu.Unlock()
 	x.touched = time.Now()
 }
+
+// Keep sets what the response keeps, because it is that of another endpoint. It is called
+// before Finish, by the same goroutine.
+func (x *Exchange) Keep(keeps profiles.EndToEnd) { x.keeps = keeps }
 
 // Finish ends the exchange with the server's response, octet for octet. Elements of lists
 // that the caller may not use are removed. octets may be reused after the return.
@@ -239,8 +246,11 @@ func (x *Exchange) FinishStatus(octets []byte, status int) {
 	if x.session != nil {
 		ext = x.session.answered(x, octets, ext)
 	}
+	env := e1.Envelope{MsgType: uint64(Response), Extensions: ext}
+	x.keeps.Put(&env)
 	x.close(octets, func(octets []byte) {
-		_ = x.w.Finish(e1.Envelope{MsgType: uint64(Response), Extensions: ext, Payload: octets})
+		env.Payload = octets
+		_ = x.w.Finish(env)
 	})
 }
 

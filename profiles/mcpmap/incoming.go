@@ -104,7 +104,7 @@ func (c *Client) receiveNotification(req *profiles.Request, msg *Message) bool {
 	if box == nil && !wait {
 		return false
 	}
-	e.octets = slices.Clone(msg.Octets())
+	e.octets, e.keeps = slices.Clone(msg.Octets()), profiles.EndToEndOf(&req.Envelope)
 	c.deliver(&e)
 	return true
 }
@@ -128,7 +128,7 @@ func (e *Events) hears(kind Kind) bool {
 	if kind == Request {
 		return e.Request != nil
 	}
-	return e.Notification != nil
+	return e.Notification != nil || e.Forward != nil
 }
 
 // owner finds the receiver of a message: its call, or its session if the call has ended or
@@ -221,6 +221,9 @@ func (c *Client) hand(e *early, events Events, box *inbox) {
 	case e.asked != nil && events.Request != nil:
 		asked := e.asked
 		ok = box.push(e.size(), func() { events.Request(asked) })
+	case e.asked == nil && events.Forward != nil:
+		octets, keeps := e.octets, e.keeps
+		ok = box.push(e.size(), func() { events.Forward(octets, keeps) })
 	case e.asked == nil && events.Notification != nil:
 		octets := e.octets
 		ok = box.push(e.size(), func() { events.Notification(octets) })

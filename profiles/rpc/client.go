@@ -110,7 +110,8 @@ type Stream struct {
 	over   bool      // RESP or ERR has arrived, or no answer can arrive any more
 	given  bool      // RPC_CANCEL was sent
 	result []byte
-	err    error // what Recv returns from now on
+	keeps  profiles.EndToEnd // of the last answer
+	err    error             // what Recv returns from now on
 }
 
 // Open is like the function Open.
@@ -155,6 +156,7 @@ func (s *Stream) Recv(ctx context.Context) ([]byte, error) {
 		}
 		return nil, err
 	}
+	s.keeps = profiles.EndToEndOf(env)
 	item, err := s.answer(env)
 	s.err = err
 	return item, err
@@ -184,7 +186,7 @@ func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 		}
 		s.over = true
 		author, _ := env.Extensions.Lookup(profiles.ExtEndpoint)
-		return nil, &Error{Code: string(m.ErrorCode), Message: string(m.ErrorMessage), Retryable: m.Retryable, Endpoint: string(author)}
+		return nil, &Error{Code: string(m.ErrorCode), Message: string(m.ErrorMessage), Retryable: m.Retryable, Endpoint: string(author), Keeps: s.keeps}
 	}
 	var m StreamItem
 	if err := m.Decode(env.Payload); err != nil {
@@ -205,6 +207,9 @@ func (s *Stream) answer(env *e1.Envelope) ([]byte, error) {
 func violation(text string) error {
 	return profiles.Errorf(profiles.InvalidProfilePayload, "rpc: %s", text)
 }
+
+// Keeps returns what the last answer, that of the last Recv, keeps when it is forwarded.
+func (s *Stream) Keeps() profiles.EndToEnd { return s.keeps }
 
 // Result returns the result of a successful call, valid until Close.
 func (s *Stream) Result() []byte { return s.result }

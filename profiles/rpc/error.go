@@ -34,6 +34,9 @@ type Error struct {
 	// Endpoint is the identity of the endpoint that refused the call (extension 53). Empty:
 	// the method failed, or the endpoint has not given its identity.
 	Endpoint string
+
+	// Keeps is what the RPC_ERR keeps when it is forwarded.
+	Keeps profiles.EndToEnd
 }
 
 func (e *Error) Error() string { return "rpc: " + e.Code + ": " + e.Message }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 )
 
@@ -78,7 +79,9 @@ func inputsOf(method string, params []byte) (sum [sha256.Size]byte) {
 //
 // rest is empty for a call that runs, the result for one that ended well, and
 // code(bytes) message(bytes) for one that failed, followed by endpoint(bytes) if the
-// error says which endpoint refused the call.
+// error says which endpoint refused the call. If the answer came from another endpoint and
+// keeps something (profiles.EndToEnd), recordKeeps is set in state, and rest follows
+// flags(uvarint) extensions(bytes).
 type record struct {
 	state  byte
 	until  time.Time // the end of the replay window, to the millisecond
@@ -93,12 +96,26 @@ const (
 	recordRuns   = 1
 	recordResult = 2
 	recordError  = 3
+
+	recordKeeps = 0x80
 )
 
 func (r *record) append(dst []byte) []byte {
-	dst = append(dst, recordVersion, r.state)
+	keeps := r.keeps
+	if r.failed != nil {
+		keeps = r.failed.Keeps
+	}
+	kept := keeps != profiles.EndToEnd{}
+	state := r.state
+	if kept {
+		state |= recordKeeps
+	}
+	dst = append(dst, recordVersion, state)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.until.UnixMilli()))
 	dst = append(dst, r.inputs[:]...)
+	if kept {
+		dst = e1.AppendBytes(e1.AppendUvarint(dst, keeps.Flags), []byte(keeps.Extensions))
+	}
 	switch r.state {
 	case recordResult:
 		return append(dst, r.result...)
@@ -119,9 +136,20 @@ func parseRecord(b []byte) (record, error) {
 	if len(b) < recordHead || b[0] != recordVersion {
 		return record{}, fmt.Errorf("rpc: record of %d octets: %w", len(b), errRecord)
 	}
-	r := record{state: b[1], until: time.UnixMilli(int64(binary.BigEndian.Uint64(b[2:])))}
+	r := record{state: b[1] &^ recordKeeps, until: time.UnixMilli(int64(binary.BigEndian.Uint64(b[2:])))}
 	copy(r.inputs[:], b[10:])
 	rest := b[recordHead:]
+	if b[1]&recordKeeps != 0 {
+		flags, n, err := e1.Uvarint(rest)
+		ext, after, ok := []byte(nil), rest, err == nil
+		if ok {
+			ext, after, ok = cutBytes(rest[n:])
+		}
+		if !ok {
+			return record{}, fmt.Errorf("rpc: record that keeps something with %d octets: %w", len(rest), errRecord)
+		}
+		rest, r.keeps = after, profiles.EndToEnd{Flags: flags, Extensions: string(ext)}
+	}
 	switch {
 	case r.state == recordRuns && len(rest) == 0:
 		return r, nil
@@ -136,7 +164,7 @@ func parseRecord(b []byte) (record, error) {
 			endpoint, rest, ok2 = cutBytes(rest)
 		}
 		if ok1 && ok2 && len(rest) == 0 {
-			r.failed = &Error{Code: string(code), Message: string(message), Endpoint: string(endpoint)}
+			r.failed = &Error{Code: string(code), Message: string(message), Endpoint: string(endpoint), Keeps: r.keeps}
 			return r, nil
 		}
 	}

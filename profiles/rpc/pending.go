@@ -69,11 +69,14 @@ func (p *Pending) Context() context.Context { return p.ctx }
 
 // Item queues a stream item. It fails with profiles.ErrFinished after the end of the call.
 // A peer that is too slow is disconnected: call Pace first for backpressure.
-func (p *Pending) Item(item []byte) error {
+func (p *Pending) Item(item []byte) error { return p.ForwardItem(item, profiles.EndToEnd{}) }
+
+// ForwardItem is Item for an item of another endpoint, with what it keeps.
+func (p *Pending) ForwardItem(item []byte, keeps profiles.EndToEnd) error {
 	if p.ctx.Err() != nil {
 		return profiles.ErrFinished
 	}
-	err := p.seat.item(item)
+	err := p.seat.item(item, keeps)
 	if p.run != nil && p.ctx.Err() == nil {
 		return nil // the caller has disconnected, but the call continues
 	}
@@ -96,14 +99,19 @@ func (p *Pending) Pace(ctx context.Context) error {
 // Return ends the call with its result. It fails with profiles.ErrFinished after the end of
 // the call.
 func (p *Pending) Return(result []byte) error {
+	return p.ForwardResult(result, profiles.EndToEnd{})
+}
+
+// ForwardResult is Return for a result of another endpoint, with what it keeps.
+func (p *Pending) ForwardResult(result []byte, keeps profiles.EndToEnd) error {
 	if p.run != nil {
-		return p.run.finish(outcome{result: append([]byte{}, result...)})
+		return p.run.finish(outcome{result: append([]byte{}, result...), keeps: keeps})
 	}
 	if p.ctx.Err() != nil {
 		return profiles.ErrFinished
 	}
 	defer p.stop(nil)
-	return p.seat.answer(outcome{result: result})
+	return p.seat.answer(outcome{result: result, keeps: keeps})
 }
 
 // Fail ends the call with an error, as if a method had returned it. Nil means internal.

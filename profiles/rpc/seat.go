@@ -100,14 +100,14 @@ func (st *seat) refuse(fault *profiles.Error) {
 }
 
 // item sends a stream item.
-func (st *seat) item(item []byte) error {
+func (st *seat) item(item []byte, keeps profiles.EndToEnd) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.over {
 		return profiles.ErrFinished
 	}
 	st.seq++
-	return sendItem(st.w, st.rpcID, st.seq, item)
+	return sendItem(st.w, st.rpcID, st.seq, item, keeps)
 }
 
 // about sets the subject of the call.
@@ -141,8 +141,9 @@ func deadline(ext e1.Extensions) (left time.Duration, ok bool, err error) {
 // outcome is how a call ended.
 type outcome struct {
 	result []byte
-	failed *Error          // nil: result
-	fault  *profiles.Error // an additional error for the endpoint to report; may be nil
+	keeps  profiles.EndToEnd // of the result
+	failed *Error            // nil: result
+	fault  *profiles.Error   // an additional error for the endpoint to report; may be nil
 }
 
 var errNoReason = errors.New("rpc: a call failed without an error")
@@ -170,5 +171,5 @@ func (o *outcome) send(w profiles.Responder, rpcID []byte) error {
 	case o.failed != nil:
 		return finishErr(w, rpcID, o.failed)
 	}
-	return finish(w, rpcID, o.result)
+	return finish(w, rpcID, o.result, o.keeps)
 }

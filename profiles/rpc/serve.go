@@ -216,7 +216,7 @@ func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Du
 				return context.Cause(over)
 			}
 			seq++
-			return sendItem(w, in.RPCID, seq, item)
+			return sendItem(w, in.RPCID, seq, item, profiles.EndToEnd{})
 		})
 		return answer(func() error {
 			switch gone := w.Context().Err() != nil; {
@@ -227,7 +227,7 @@ func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Du
 			case err != nil:
 				return finishFailure(w, in.RPCID, err)
 			}
-			return finish(w, in.RPCID, result)
+			return finish(w, in.RPCID, result, profiles.EndToEnd{})
 		})
 	})
 	if err != nil {
@@ -251,9 +251,11 @@ func (s *service) cancel(req *profiles.Request) error {
 	return nil
 }
 
-func finish(w profiles.Responder, rpcID, result []byte) error {
+func finish(w profiles.Responder, rpcID, result []byte, keeps profiles.EndToEnd) error {
 	m := Resp{RPCID: rpcID, Result: result}
-	return w.Finish(e1.Envelope{MsgType: TypeResp, Payload: m.Append(make([]byte, 0, m.Size()))})
+	env := e1.Envelope{MsgType: TypeResp, Payload: m.Append(make([]byte, 0, m.Size()))}
+	keeps.Put(&env)
+	return w.Finish(env)
 }
 
 // finishFailure answers with the error of a method, or returns it for the
@@ -303,12 +305,15 @@ func errEnvelope(rpcID []byte, e *Error) e1.Envelope {
 	if e.Endpoint != "" {
 		env.Extensions = e1.AppendExtension(nil, profiles.ExtEndpoint, []byte(e.Endpoint))
 	}
+	e.Keeps.Put(&env)
 	return env
 }
 
-func sendItem(w profiles.Responder, rpcID []byte, seq uint64, item []byte) error {
+func sendItem(w profiles.Responder, rpcID []byte, seq uint64, item []byte, keeps profiles.EndToEnd) error {
 	m := StreamItem{RPCID: rpcID, SeqNo: seq, Item: item}
-	return w.Send(e1.Envelope{MsgType: TypeStreamItem, Payload: m.Append(make([]byte, 0, m.Size()))})
+	env := e1.Envelope{MsgType: TypeStreamItem, Payload: m.Append(make([]byte, 0, m.Size()))}
+	keeps.Put(&env)
+	return w.Send(env)
 }
 
 // check says whether an answer is well formed.

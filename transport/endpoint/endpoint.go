@@ -46,7 +46,8 @@ type Endpoint struct {
 	lanes     sync.Pool // of *lane, for streams of multiplexed connections
 	calls     sync.Pool // of *call
 	handler   atomic.Int64
-	deferred  atomic.Int64 // octets of messages whose commit is under way
+	without   atomic.Uint64 // messages sent without end-to-end extensions, see sizeOf
+	deferred  atomic.Int64  // octets of messages whose commit is under way
 
 	mu         sync.Mutex
 	sessions   map[*Session]struct{}
@@ -168,6 +169,10 @@ func (e *Endpoint) Stats() Stats {
 	e.mu.Unlock()
 	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.inUse(), DeferredBytes: int(e.deferred.Load())}
 }
+
+// Curtailed returns how many messages were sent without their end-to-end extensions
+// (profiles.EndToEnd), because there was no room for these within the limits.
+func (e *Endpoint) Curtailed() uint64 { return e.without.Load() }
 
 // Shutdown stops accepting, refuses new requests as retryable, lets exchanges in flight
 // end, writes the queues and closes each session when it is idle. If ctx ends first, the

@@ -91,8 +91,16 @@ func (o *output) reset(l *lane) {
 }
 
 // sizeOf returns the octets of a message, or the error for one above the current limits.
+// End-to-end extensions for which there is no room are removed from it.
 func (o *output) sizeOf(env *e1.Envelope) (int, error) {
 	opts, size := o.l.s.opts, env.Size()
+	if size > opts.FrameLimit || len(env.Extensions) > opts.Envelope.MaxExtensions {
+		if ext := profiles.WithoutEndToEnd(env.Extensions); len(ext) < len(env.Extensions) {
+			env.Extensions = ext
+			size = env.Size()
+			o.l.s.ep.without.Add(1)
+		}
+	}
 	if size > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
 		return 0, &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
 	}

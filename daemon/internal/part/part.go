@@ -157,6 +157,15 @@ func (l List) Stats() (sum endpoint.Stats) {
 	return sum
 }
 
+// Curtailed adds up how many messages were sent without their end-to-end extensions.
+func (l List) Curtailed() (sum uint64) {
+	outer, inner := l.endpoints()
+	for _, ep := range slices.Concat(outer, inner) {
+		sum += ep.Curtailed()
+	}
+	return sum
+}
+
 // RecordLong has exchanges be recorded that began before a time and are not over.
 func (l List) RecordLong(before time.Time) {
 	outer, inner := l.endpoints()

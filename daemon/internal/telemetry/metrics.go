@@ -108,12 +108,15 @@ func (t *Metrics) profile(id uint64) *profileMetrics {
 }
 
 // Watch adds the metrics that are read at scrape time.
-func (t *Metrics) Watch(stats func() endpoint.Stats) {
+func (t *Metrics) Watch(stats func() endpoint.Stats, curtailed func() uint64) {
 	gauge := func(name, help string, f func() float64) {
 		t.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 	}
 	gauge("swpd_handlers", "Detached handlers running.", func() float64 { return float64(stats().Handlers) })
 	gauge("swpd_in_flight_bytes", "Octets of large frames and waiting requests held.", func() float64 { return float64(stats().InFlightBytes) })
+	t.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "swpd_end_to_end_extensions_dropped_total", Help: "Messages sent without their end-to-end extensions, for which there was no room.",
+	}, func() float64 { return float64(curtailed()) }))
 	gauge("swpd_deferred_bytes", "Octets of messages whose commit is under way.", func() float64 { return float64(stats().DeferredBytes) })
 }
 
