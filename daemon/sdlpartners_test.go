@@ -475,7 +475,7 @@ func TestRoutesOfSDLAreReloadedAndHeldAgainstThePartners(t *testing.T) {
 	a.edit("", "sdl: {routes: {'did:web:*': b, 'did:web:**': b, 'did:web:***': b}}\n")
 	s.ask(t, sdl.JSON, sdlToolCall("sys.ping"))
 	a.await("sdl.routes.did:web:*** is never used")
-	a.rewrite("'did:web:*': b", "'did:web:*': c")
+	a.edit("'did:web:*': b", "'did:web:*': c")
 	a.await(`there is no partner \"c\"`)
 	s.ask(t, sdl.JSON, sdlToolCall("sys.ping")) // the old ones stay
 }
