@@ -337,7 +337,7 @@ func (f *flags) cancel(ctx context.Context, e *client.Entry) error {
 	case err != nil:
 		return err
 	case result.OK || result.Reason != cancelReason:
-		return fmt.Errorf("the task had ended before; print its result with: swp-client a2a resume %s", e.ID)
+		return fmt.Errorf("the task had ended before; print its result with: %s", f.commandLine("a2a", "resume", e.ID))
 	}
 	return e.Finish(false)
 }

@@ -65,9 +65,9 @@ func (f *flags) follow(ctx context.Context, p *follow) error {
 	case err != nil && !p.resume: // it never left
 		return errors.Join(err, e.Forget())
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted; the task continues\nPrint the rest of it with: swp-client a2a resume %[1]s\nEnd it with: swp-client a2a cancel %[1]s", e.ID)
+		return fmt.Errorf("interrupted; the task continues\nPrint the rest of it with: %s\nEnd it with: %s", p.f.commandLine("a2a", "resume", e.ID), p.f.commandLine("a2a", "cancel", e.ID))
 	case err != nil:
-		return fmt.Errorf("%w\nThe task may go on. Print the rest of it with: swp-client a2a resume %s", err, e.ID)
+		return fmt.Errorf("%w\nThe task may go on. Print the rest of it with: %s", err, p.f.commandLine("a2a", "resume", e.ID))
 	}
 	return p.result(result)
 }

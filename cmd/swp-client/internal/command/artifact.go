@@ -32,7 +32,7 @@ stopped.`,
 }
 
 // artifactAdvice says more about what endpoints refuse.
-func artifactAdvice(err error) error {
+func (f *flags) artifactAdvice(err error) error {
 	code := answered(err, artifact.Name).Code
 	failed := (*rpc.Error)(nil)
 	switch {
@@ -41,9 +41,9 @@ func artifactAdvice(err error) error {
 	case errors.Is(err, client.ErrReplaces):
 		return advise(err, "Choose another --id, or replace it with --replace.")
 	case code == artifact.CodeConflict:
-		return advise(err, "An upload of other octets under this id was not completed. End it with: artifact forget")
+		return advise(err, "An upload of other octets under this id was not completed. End it with: "+f.commandLine("artifact", "forget", f.address(), f.asked))
 	case code == artifact.CodeQuota:
-		return advise(err, "Make room with artifact forget, or have artifact.quota of the endpoint raised.")
+		return advise(err, "Make room: "+f.commandLine("artifact", "ls", f.address())+" lists what is there, and artifact forget deletes it. Or have artifact.quota of the endpoint raised.")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it may keep artifacts all the same.")
 	}
@@ -56,7 +56,7 @@ func (f *flags) transfer(address, verb string, patience time.Duration, run func(
 	progress := client.NewProgress(f.errOut, verb)
 	defer progress.Stop()
 	b := bar{verb: verb, began: time.Now()}
-	return artifactAdvice(run(&client.Transfer{
+	return f.artifactAdvice(run(&client.Transfer{
 		Connect:  func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
 		Patience: patience,
 		Progress: func(done, total uint64) { progress.Say(b.text(done, total, time.Now())) },
@@ -109,7 +109,7 @@ SHA-256, and id; * marks this identity's own.`,
 			if err == nil && in.ArtifactID != "" && n == 0 {
 				err = fmt.Errorf("no artifact %q is listed", in.ArtifactID)
 			}
-			return f.listed(errors.Join(artifactAdvice(err), failed), n, "artifact")
+			return f.listed(errors.Join(f.artifactAdvice(err), failed), n, "artifact")
 		})
 	}
 	return cmd
@@ -144,7 +144,7 @@ what was deleted. If there is neither, the exit code is 1.`,
 				was, err := c.ForgetArtifact(ctx, args[1])
 				switch {
 				case err != nil:
-					return artifactAdvice(err)
+					return f.artifactAdvice(err)
 				case was == (artifact.Forgotten{}):
 					return fmt.Errorf("this identity has neither an artifact nor an upload %q there; nothing was deleted", args[1])
 				case f.asJSON:

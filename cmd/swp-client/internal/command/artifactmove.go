@@ -58,6 +58,7 @@ first copied to a temporary file.`,
 		if u.ArtifactID == "" {
 			u.ArtifactID = contentID(u.Hash[:])
 		}
+		f.asked = u.ArtifactID
 		err = f.transfer(args[0], "uploading", *patience, func(t *client.Transfer) error {
 			t.Keep = !*replace
 			return t.Put(cmd.Context(), u)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,8 @@ type flags struct {
 	warned                  sync.Once               // of the mode of the private key
 	stops                   sync.Map                // whether a violation of a hint was said
 	running                 *cobra.Command          // nil until one runs
+	asked                   string                  // name in access rules, if arguments do not say it
+	peer                    atomic.Pointer[string]  // identity of the endpoint that was dialled last
 
 	in          io.Reader
 	out, errOut io.Writer
@@ -214,8 +217,30 @@ func (f *flags) dialOnly(ctx context.Context, address string, set *all.Set) (*cl
 	o.Profiles = set
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return client.Dial(ctx, address, o)
+	c, err := client.Dial(ctx, address, o)
+	if err == nil {
+		f.peer.Store(&c.Peer().Identity)
+	}
+	return c, err
 }
+
+// commandLine is a command line of this program, with the identity of this one, for a shell.
+func (f *flags) commandLine(words ...string) string {
+	line := []string{"swp-client"}
+	for _, name := range []string{"identity", "cert", "key", "ca", "expect"} {
+		if flag := f.running.Flag(name); flag != nil && flag.Changed {
+			line = append(line, "--"+name, flag.Value.String())
+		}
+	}
+	line = append(line, words...)
+	for i, one := range line {
+		line[i] = word(visible(one))
+	}
+	return strings.Join(line, " ")
+}
+
+// address is the address in the command line of the running command.
+func (f *flags) address() string { return f.running.Flags().Arg(0) }
 
 func (f *flags) options(address string) (client.Options, error) {
 	read := endpointOnly

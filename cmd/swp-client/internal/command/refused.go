@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
 )
 
 // request is what a command asks an endpoint for, in the words of access rules.
@@ -36,7 +37,12 @@ func requests() map[string]request {
 	fixed := func(name string) func(*cobra.Command, []string) string {
 		return func(*cobra.Command, []string) string { return name }
 	}
-	tool := func(cmd *cobra.Command, args []string) string { return server(cmd, args) + "/" + args[1] }
+	tool := func(cmd *cobra.Command, args []string) string {
+		if at := server(cmd, args); at != "" {
+			return at + "/" + args[1]
+		}
+		return ""
+	}
 	kind := func(cmd *cobra.Command, args []string) string {
 		return strings.TrimPrefix(target(args)+"/"+cmd.Flag("kind").Value.String(), "/")
 	}
@@ -74,9 +80,9 @@ func target(args []string) string {
 	return target
 }
 
-// server is the MCP server that a command names, or a word for the default one.
+// server is the MCP server that a command names, empty for the default one.
 func server(cmd *cobra.Command, args []string) string {
-	return cmp.Or(target(args), cmd.Flag("server").Value.String(), "SERVER")
+	return cmp.Or(target(args), cmd.Flag("server").Value.String())
 }
 
 // Codes of refusals by access rules, and of names that are hidden from this identity.
@@ -103,10 +109,15 @@ func (f *flags) help(r *cli.Report) {
 	if !denied {
 		reason = "finds out whether rules hide it"
 	}
-	lines := []string{r.Advice, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
-		strings.TrimSpace(asked.what+" "+name), operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word(name)))}
+	lines := []string{r.Advice}
+	if asked.name != nil && name == "" {
+		lines = append(lines, "No MCP server is named, so this was for the default server there.")
+	} else {
+		lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
+			strings.TrimSpace(asked.what+" "+name), operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word(name))))
+	}
 	if asked.list != "" {
-		lines = append(lines, "What this identity may use is listed by: swp-client "+asked.listing(args[0]))
+		lines = append(lines, "What this identity may use is listed by: "+f.commandLine(asked.listing(args[0])...))
 	}
 	r.Advice = strings.Trim(strings.Join(lines, "\n"), "\n")
 }
@@ -116,20 +127,22 @@ func (q *request) named(f *flags, args []string) string {
 	if q.name == nil {
 		return ""
 	}
-	name := visible(q.name(f.running, args))
-	if partner := target(args); f.partners && partner != "" {
+	name := visible(cmp.Or(f.asked, q.name(f.running, args)))
+	if partner := target(args); f.partners && partner != "" && name != "" {
 		name = partner + "/" + name
 	}
 	return name
 }
 
-// listing is the command line that lists what there is at an address.
-func (q *request) listing(address string) string {
+// listing is the command that lists what there is at an address.
+func (q *request) listing(address string) []string {
 	addr, _, _ := split(address)
-	if strings.Contains(q.list, addrPlain) {
-		return strings.Replace(q.list, addrPlain, addr.String(), 1)
+	words := strings.Fields(q.list)
+	if at := slices.Index(words, addrPlain); at >= 0 {
+		words[at] = addr.String()
+		return words
 	}
-	return q.list + " " + addr.String()
+	return append(words, addr.String())
 }
 
 // operator names the operator of the endpoint whose rules refused.
@@ -144,7 +157,13 @@ func operator(r *cli.Report) string {
 // partner knows the endpoint that was dialled.
 func (f *flags) identityFor(r *cli.Report) string {
 	if r.Partner != "" {
+		if peer := f.peer.Load(); peer != nil && !strings.Contains(r.Partner, "/") {
+			return word(visible(*peer))
+		}
 		return "IDENTITY_OF_THE_ENDPOINT_HERE"
+	}
+	if addr, _, err := split(f.address()); err == nil && addr.Transport == "tcp" {
+		return transport.LoopbackIdentity
 	}
 	if id, err := f.findIdentity(); err == nil {
 		return cmp.Or(id.Name(), "IDENTITY")

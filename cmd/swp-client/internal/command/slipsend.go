@@ -96,7 +96,7 @@ func (f *flags) sendSLIP(ctx context.Context, address string, m client.SLIPMessa
 	if why == nil {
 		return err
 	}
-	return errors.Join(err, refusedAdvice(why))
+	return errors.Join(err, f.refusedAdvice(why))
 }
 
 // awaitRefusal returns why a message is refused, nil if nobody says so in time.
@@ -137,7 +137,7 @@ func (f *flags) printSent(msgID []byte, why *profiles.PeerError) error {
 }
 
 // refusedAdvice says what to do about a refusal.
-func refusedAdvice(why *profiles.PeerError) error {
+func (f *flags) refusedAdvice(why *profiles.PeerError) error {
 	text := fmt.Sprintf("refused: %s: %s", visible(why.Code), visible(strings.TrimPrefix(why.Message, "slip: ")))
 	err := &client.Explained{Err: &client.AnswerError{Text: text, Code: why.Code}}
 	switch why.Code {
@@ -146,7 +146,7 @@ func refusedAdvice(why *profiles.PeerError) error {
 	case slip.CodeNoMapping:
 		err.Do = "The endpoint knows the agents of nSLIP by slip.agents of its configuration."
 	case slip.CodeUnknownDestination:
-		err.Do = "The agent may be away: swp-client agents ls shows who is there."
+		err.Do = "The agent may be away; who is there is shown by: " + f.commandLine("agents", "ls", f.address())
 	}
 	return err
 }

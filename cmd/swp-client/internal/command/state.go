@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -41,7 +42,7 @@ func (f *flags) onState(ctx context.Context, address string, do func(context.Con
 	case code == state.CodeParentMissing:
 		return advise(err, "Parents are put before their children, and have to be states that this identity may get.")
 	case code == state.CodeConflict:
-		return advise(err, "A stored state never changes; show it with: state get --json")
+		return advise(err, "A stored state never changes; show it with: "+f.commandLine("state", "get", "--json", address, cmp.Or(f.asked, f.running.Flags().Arg(1))))
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it may keep states all the same.")
 	}
@@ -99,6 +100,7 @@ the blob. The same state may be put again. Its parents must be stored before.`,
 			return &usageError{"the blob is empty, which no state is"}
 		}
 		s.ID = state.IDOf(s.Blob)
+		f.asked = hex.EncodeToString(s.ID[:])
 		return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			if _, err := c.PutStates(ctx, s); err != nil {
 				return err

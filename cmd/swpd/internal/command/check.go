@@ -65,7 +65,7 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 			if *asJSON {
 				return printJSON(cmd.OutOrStdout(), p)
 			}
-			return printPermissions(cmd.OutOrStdout(), p)
+			return printPermissions(cmd.OutOrStdout(), p, addressHere(c))
 		}
 		plan, err := check.Read(c)
 		if err != nil {
@@ -210,7 +210,17 @@ func whom(patterns []string) string {
 	return strings.Join(patterns, ", ")
 }
 
-func printPermissions(out io.Writer, p *check.Permissions) error {
+// addressHere is an address of a listener for clients on this machine.
+func addressHere(c *config.Config) string {
+	for _, l := range c.Listeners {
+		if l.Address.Port != 0 {
+			return onThisMachine(l.Address.Addr)
+		}
+	}
+	return "ADDR"
+}
+
+func printPermissions(out io.Writer, p *check.Permissions, address string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	list := func(title string, names []string) {
@@ -241,7 +251,7 @@ func printPermissions(out io.Writer, p *check.Permissions) error {
 		row("partner\t%s/…\t%s\tthe names behind it are known to %s alone", one.Name, strings.Join(one.Profiles, " "), one.Identity)
 	}
 	if len(p.MCPTools) > 0 {
-		row("note\tpatterns of MCP tools are as the rules have them; the identity sees which tools there are by: swp-client tools ls ADDR")
+		row("note\tpatterns of MCP tools are as the rules have them; the identity sees which tools there are by: swp-client tools ls %s", address)
 	}
 	return w.Flush()
 }

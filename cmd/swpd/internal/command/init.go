@@ -15,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/transport"
 )
 
 // setup is what swpd init is asked for.
@@ -150,22 +151,26 @@ func (s *setup) report(cmd *cobra.Command, n *config.New, partners []*neighbour)
 			break
 		}
 	}
-	first := n.Listen[0].Addr
-	if ip, err := netip.ParseAddr(first.Host); err == nil && ip.IsUnspecified() {
-		first.Host = "127.0.0.1"
-	}
 	_, _ = fmt.Fprintf(out, `
 next:
   swpd check --config %[1]s
   swpd run --config %[1]s
   swp-client --identity %[2]s ping %[3]s
-`, s.file(), s.pki(), strings.TrimSuffix(first.String(), "/"))
+`, s.file(), s.pki(), onThisMachine(n.Listen[0].Addr))
 	for _, p := range partners {
 		if p.file == "" {
 			_, _ = fmt.Fprintf(out, "and for the operator of %s, who has to add this endpoint as a partner:\n  swpd cert bundle --config %s\n", p.name, s.file())
 		}
 	}
 	return nil
+}
+
+// onThisMachine is how clients on this machine dial the address of a listener.
+func onThisMachine(a transport.Addr) string {
+	if ip, err := netip.ParseAddr(a.Host); a.Host == "" || err == nil && ip.IsUnspecified() {
+		a.Host = "127.0.0.1"
+	}
+	return strings.TrimSuffix(a.String(), "/")
 }
 
 // taken reports whether another program has the port of a TLS listener.
