@@ -134,6 +134,18 @@ if cmp -s acme/pki/ca.crt beta/pki/ca.crt; then
 fi
 step "a client of one uses a server of the other" docs/partners.md "swpd run --config beta/swpd.yaml"
 want '^partner +acme: up' '"sum":42' '^file +shown by partner acme$' '^identity +spiffe://acme.example/swpd$'
+sed -i.before 's/, profile: mcp, name: \[shared, "shared\/\*\*"\]//' acme/swpd.yaml
+ends 0 swpd reload --config acme/swpd.yaml
+want '^taken up: .*access'
+step "states, artifacts and events at a partner" docs/partners.md "state put swp+tls://127.0.0.1:7877/acme"
+want '^[0-9a-f]{64}$' '^notes.txt$' ' info +orders.new .* \{"order": 1\}$'
+same notes.txt copy.txt
+id=$(grep -xE '[0-9a-f]{64}' "$out")
+ends 0 swp-client --identity beta/pki state get "swp+tls://127.0.0.1:$second/acme" "$id"
+want '^minutes of Monday$'
+mv acme/swpd.yaml.before acme/swpd.yaml
+ends 0 swpd reload --config acme/swpd.yaml
+
 echo
 echo "== what a partner refuses says that it was the partner"
 ends 1 swp-client --identity beta/pki mcp call "swp+tls://127.0.0.1:$second/acme/other" add a=2 b=40

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -125,13 +126,17 @@ func (f *flags) send(ctx context.Context, address string, o sendFlags) error {
 	return f.follow(ctx, &follow{entry: entry, mark: true})
 }
 
-// readInput reads what --input names.
+// readInput reads what an argument is: a text, @FILE, or - for standard input. A text that
+// is the name of a file is perhaps meant as that file, so it says so.
 func (f *flags) readInput(input string) ([]byte, error) {
 	if input == "-" {
 		return io.ReadAll(f.in)
 	}
 	if file, ok := strings.CutPrefix(input, "@"); ok {
 		return cli.ReadFile(file)
+	}
+	if info, err := os.Stat(input); err == nil && info.Mode().IsRegular() {
+		f.warnf("%q is taken as text; write @%s for the file of that name", input, input)
 	}
 	return []byte(input), nil
 }
