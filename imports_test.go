@@ -130,7 +130,7 @@ var rules = []rule{
 	}, "configuration, logs and certificates, for the daemon and its parts"},
 	{"test/stranger", nil, nil, "a peer written from the documents alone"},
 	{"examples/...", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "programs written as others would"},
-	{"cmd/internal/cli/clitest", nil, []string{"github.com/rogpeppe/go-internal"}, "programs in the process of their scripts"},
+	{"cmd/internal/cli/clitest", []string{"cmd/internal/cli"}, []string{"github.com/rogpeppe/go-internal", "github.com/spf13/cobra"}, "programs in the process of their scripts, and the examples that users are shown"},
 	{"cmd/...", []string{"..."}, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "go.uber.org/zap", "golang.org/x/term"}, "flags and wiring"},
 }
 
