@@ -672,6 +672,8 @@ func TestADeliveryThatAPartnerRefusesIsDead(t *testing.T) {
 		if err != nil || !strings.Contains(string(result), `"topic":"b/closed","reason_code":"rejected"`) {
 			t.Errorf("dead: %s, %v", result, err)
 		}
+		refusedThere(t, s, "1", relay.Refusal{Code: "SECURITY_POLICY", Message: "not allowed on this topic", Endpoint: "spiffe://b.example/swpd"})
+		a.await(`"msg":"refused by partner","err_code":"ERR_SECURITY_POLICY","partner":"b","endpoint":"spiffe://b.example/swpd","peer":"spiffe://a.example/swp-client","profile":"relay","operation":"publish","name":"b/closed"`)
 		_, err = relay.Send(t.Context(), s, &relay.Publication{ID: []byte("2"), Topic: "here"})
 		refusedBy(t, "denied here", err, "SECURITY_POLICY", a)
 		_, err = relay.Send(t.Context(), s, &relay.Publication{ID: []byte("3"), Topic: "b/open", Hops: profiles.MaxHops})

@@ -360,11 +360,24 @@ func TestADeliveryToAnAddressThatLeadsNowhereIsDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		becomes(t, s, "1", relay.DeadState)
+		refusedThere(t, s, "1", relay.Refusal{Code: "NOT_FOUND", Message: "there is no partner c", Endpoint: "spiffe://b.example/swpd"})
 		b.counts("swpd_relay_taken_total", "0")
 		if _, err := here.Consume(t.Context(), far, "t", 1); err == nil || !strings.Contains(err.Error(), "there is no partner c") {
 			t.Errorf("a consumer: %v", err)
 		}
 	})
+}
+
+// refusedThere wants a dead delivery to say which endpoint behind b has refused it, and why.
+func refusedThere(t *testing.T, s profiles.Session, id string, want relay.Refusal) {
+	t.Helper()
+	dead, err := relay.FindDead(func(params []byte) ([]byte, error) { return rpc.Call(t.Context(), s, relay.MethodDead, params) }, []byte(id))
+	switch {
+	case err != nil || dead == nil || dead.Refusal == nil:
+		t.Errorf("dead: %+v, %v, want the refusal %+v", dead, err, want)
+	case *dead.Refusal != want || dead.Partner != "b" || dead.Reason != relay.Rejected:
+		t.Errorf("dead: %+v refused %+v, want %+v", dead, *dead.Refusal, want)
+	}
 }
 
 // mourner is a publisher that notes which of its deliveries are dead.
@@ -450,6 +463,12 @@ func TestAPublisherIsToldWhatBecameOfItAtAPartner(t *testing.T) {
 		rejects(t, c, "t")
 		p.hears(t, "3", relay.Rejected)
 		p.lists(t, p, "3", "b/c/t", relay.Rejected)
+		// The partner of the partner refuses it.
+		if err := publishing(t, profiles.Toward(p, "b/c/d"), "t", "5", 10); err != nil {
+			t.Fatal(err)
+		}
+		p.hears(t, "5", relay.Rejected)
+		refusedThere(t, p, "5", relay.Refusal{Code: "NOT_FOUND", Message: "there is no partner d", Endpoint: "spiffe://c.example/swpd"})
 		// What is over well is asked for.
 		if err := publishing(t, p, "b/t", "4", 10); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,7 +27,7 @@ func (s *Service) bury(it *item, reason Reason) State {
 		return Retry // the lease expires, and the next attempt repeats this
 	}
 	publisher, _ := splitID(it.id)
-	r.reason, r.attempts, r.died = cmp.Or(reason, s.lapse(it, r)), it.tries, s.opts.Now()
+	r.reason, r.attempts, r.died, r.refusal = cmp.Or(reason, s.lapse(it, r)), it.tries, s.opts.Now(), it.refusal
 	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
 	queue, expires := queueOf(kindDead, publisher), s.opts.Now().Add(s.limits.Load().DeadRetention)
 	if !s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
@@ -88,11 +89,44 @@ type Dead struct {
 	Told       bool   `json:"told"`              // the publisher has answered the notice
 	Size       int    `json:"size"`              // octets of the payload
 	Payload    []byte `json:"payload,omitempty"` // empty if too large for any answer, or if a partner has it
-	Partner    string `json:"partner,omitempty"` // where it died, if it was forwarded
+	Partner    string `json:"partner,omitempty"` // where it died if it was forwarded, or who refused it
+
+	Refusal *Refusal `json:"refusal,omitempty"` // by the partner or an endpoint behind it
+}
+
+// Refusal says which endpoint has refused a delivery that was forwarded, and why.
+type Refusal struct {
+	Code     string `json:"code"`               // of RELAY_ERR
+	Message  string `json:"message,omitempty"`  // for people
+	Endpoint string `json:"endpoint,omitempty"` // its identity, as it states it; empty: this relay itself could not forward it
+}
+
+// Limits of the texts of a Refusal, in octets. Longer ones are cut.
+const (
+	maxRefusalCode = 64
+	maxRefusalText = 256
+)
+
+// refusalOf returns the refusal that an error of an attempt at a partner is.
+func (f *onward) refusalOf(err error) *Refusal {
+	if said, ok := errors.AsType[*profiles.PeerError](err); ok {
+		return (&Refusal{said.Code, said.Message, cmp.Or(said.Endpoint, f.session.Peer().Identity)}).bounded()
+	}
+	fault := profiles.AsError(err)
+	return (&Refusal{Code: fault.Code.Alias(), Message: fault.Text}).bounded()
+}
+
+// bounded returns a refusal whose texts have at most their limits, nil for nil.
+func (r *Refusal) bounded() *Refusal {
+	if r == nil {
+		return nil
+	}
+	cut := func(text string, most int) string { return strings.ToValidUTF8(text[:min(len(text), most)], "") }
+	return &Refusal{cut(r.Code, maxRefusalCode), cut(strings.TrimPrefix(r.Message, Name+": "), maxRefusalText), cut(r.Endpoint, maxRefusalText)}
 }
 
 // maxDeadHead exceeds the JSON of a Dead without payload, with the page around it.
-const maxDeadHead = 4096
+const maxDeadHead = 8192
 
 // size returns the length of a Dead as JSON, with its comma.
 func (d *Dead) size() int {
@@ -224,7 +258,7 @@ func (l *listing) add(id string, kind byte, data []byte) bool {
 		DeliveryID: []byte(deliveryID), Topic: topic, Reason: r.reason, Attempts: r.attempts,
 		Taken: r.taken.UnixMilli(), Died: r.died.UnixMilli(), Told: kind == kindTold, Size: max(len(r.payload), r.size),
 	}
-	if strings.HasPrefix(name, "\x00") {
+	if d.Refusal = r.refusal; d.Refusal != nil || strings.HasPrefix(name, "\x00") {
 		d.Partner, _, _ = strings.Cut(r.topic, "/")
 	}
 	if l.p.Payload && base64.StdEncoding.EncodedLen(len(r.payload)) <= l.s.opts.MaxAnswer-maxDeadHead {

@@ -127,7 +127,7 @@ func (d *death) record(ctx context.Context, s *Service) (*record, error) {
 	if listed != nil {
 		r.topic += listed.Topic[:min(len(listed.Topic), MaxTopic)]
 		r.reason, r.attempts, r.size = listed.Reason, max(0, listed.Attempts), max(0, listed.Size)
-		r.taken, r.died = unixMilli(listed.Taken), unixMilli(listed.Died)
+		r.taken, r.died, r.refusal = unixMilli(listed.Taken), unixMilli(listed.Died), listed.Refusal.bounded()
 	}
 	return r, nil
 }

@@ -43,6 +43,7 @@ type item struct {
 	expired bool
 	data    []byte    // nil: large; read on demand
 	until   time.Time // end of the lease
+	refusal *Refusal  // by the partner, if it is to be forwarded
 }
 
 // itemOf returns the item of a lease that ends at until.

@@ -239,6 +239,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 		if profiles.Misanswered(err) {
 			err = f.wrong(publisher, topic, err)
 		}
+		f.report(publisher, topic, err)
 		f.endAttempt(it, err)
 	})
 }
@@ -274,6 +275,13 @@ func (f *onward) wrong(publisher, topic string, err error) error {
 	return &profiles.Error{Code: profiles.Internal, Detail: "partner_wrong", Retryable: true, Domain: true, Cause: err}
 }
 
+// report tells of a delivery that the partner has refused for good.
+func (f *onward) report(publisher, topic string, err error) {
+	if said, ok := errors.AsType[*profiles.PeerError](err); ok && !said.Retryable() && f.s.opts.Refused != nil {
+		f.s.opts.Refused(f.partner, publisher, topic, *f.refusalOf(err))
+	}
+}
+
 // leftOf returns the remaining lifetime of a delivery, at least a millisecond.
 func (s *Service) leftOf(r *record) time.Duration {
 	if ms := r.left(s.opts.Now()); ms > 0 {
@@ -291,6 +299,7 @@ func (f *onward) endAttempt(it *item, err error) {
 	case err == nil:
 		s.endLease(it, processed)
 	case f.refuses(err):
+		it.refusal = f.refusalOf(err)
 		s.endLease(it, refused)
 	case f.session.Context().Err() != nil:
 		s.retry(it, time.Time{}, false)

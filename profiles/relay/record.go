@@ -22,22 +22,27 @@ type record struct {
 	reason   Reason
 	attempts int
 	died     time.Time
+	refusal  *Refusal // by a partner; nil: none
 
 	payload []byte // aliases the decoded octets
 }
 
-// The first octet of a record. formatFar adds target and size.
+// The first octet of a record. formatFar adds target and size, formatRefused a refusal.
 const (
-	format    = 1
-	formatFar = 2
+	format        = 1
+	formatFar     = 2
+	formatRefused = 3
 )
 
 func (r *record) append(dst []byte) []byte {
-	if r.target == "" && r.size == 0 {
+	switch {
+	case r.refusal != nil:
+		dst = appendText(r.appendFar(append(dst, formatRefused)), r.refusal.Code)
+		dst = appendText(appendText(dst, r.refusal.Message), r.refusal.Endpoint)
+	case r.target != "" || r.size != 0:
+		dst = r.appendFar(append(dst, formatFar))
+	default:
 		dst = append(dst, format)
-	} else {
-		dst = appendText(append(dst, formatFar), r.target)
-		dst = binary.AppendUvarint(dst, uint64(r.size))
 	}
 	dst = binary.AppendUvarint(dst, r.hops)
 	dst = binary.AppendVarint(dst, r.taken.UnixMilli())
@@ -50,6 +55,10 @@ func (r *record) append(dst []byte) []byte {
 	return append(dst, r.payload...)
 }
 
+func (r *record) appendFar(dst []byte) []byte {
+	return binary.AppendUvarint(appendText(dst, r.target), uint64(r.size))
+}
+
 // unixMilli is time.UnixMilli of a time that a peer says.
 func unixMilli(ms int64) time.Time { return time.UnixMilli(min(max(ms, 0), 1<<52)) }
 
@@ -58,19 +67,22 @@ func appendText(dst []byte, text string) []byte {
 }
 
 // maxHead exceeds the octets that append writes before the payload.
-const maxHead = 1024
+const maxHead = 2048
 
 var errRecord = errors.New("relay: what is stored is no delivery")
 
 func decodeRecord(data []byte) (*record, error) {
-	if len(data) == 0 || data[0] != format && data[0] != formatFar {
+	if len(data) == 0 || data[0] < format || data[0] > formatRefused {
 		return nil, errRecord
 	}
 	d := decoder{rest: data[1:]}
 	r := new(record)
-	if data[0] == formatFar {
+	if data[0] >= formatFar {
 		r.target = d.text()
 		r.size = int(min(d.uvarint(), 1<<31-1))
+	}
+	if data[0] == formatRefused {
+		r.refusal = &Refusal{Code: d.text(), Message: d.text(), Endpoint: d.text()}
 	}
 	r.hops = d.uvarint()
 	r.taken = time.UnixMilli(d.varint())

@@ -150,6 +150,10 @@ type Options struct {
 	// block. May be nil.
 	Wrong func(partner, publisher, topic string, err error)
 
+	// Refused is called for a delivery that a partner, or an endpoint behind it, has refused
+	// for good. topic is the one here. It must not block. May be nil.
+	Refused func(partner, publisher, topic string, refusal Refusal)
+
 	// Partner returns the name of the partner that has an identity. Its delivery_ids, and
 	// those of deliveries forwarded to it, are remembered for Retention, because a delivery
 	// may be repeated after days. Nil: there are no partners.

@@ -7,7 +7,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/relay"
 )
 
 // newRefusals counts refusals by partners. Label values are names from the configuration
@@ -24,6 +26,17 @@ func (p *Partners) refusedTask(r a2a.Refusal) {
 	name, _, _ := strings.Cut(r.Name, "/")
 	p.refused(partner.Refusal{
 		Partner: name, Caller: r.Owner, Profile: "a2a", Operation: "task", Name: r.Name, Code: r.Code, Endpoint: r.Endpoint,
+	})
+}
+
+// refusedDelivery records the refusal of a delivery.
+func (p *Partners) refusedDelivery(name, publisher, topic string, r relay.Refusal) {
+	code, ok := profiles.ParseCode(r.Code)
+	if !ok {
+		code = profiles.InvalidProfilePayload
+	}
+	p.refused(partner.Refusal{
+		Partner: name, Caller: publisher, Profile: relay.Name, Operation: "publish", Name: topic, Code: code, Endpoint: r.Endpoint,
 	})
 }
 
