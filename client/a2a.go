@@ -149,9 +149,17 @@ func (f *follower) once(ctx context.Context) (*TaskResult, error) {
 func (f *follower) ended(c *Client, r *a2a.Result) *TaskResult {
 	t := &TaskResult{Result: *r}
 	if code, refused := a2a.RefusalCode(r.Reason); refused && !r.OK && r.Endpoint != "" {
-		t.Refused, t.By = code, authorOf(c.Session.Peer().Identity, r.Endpoint, f.o.Agent)
+		t.Refused, t.By = code, c.author(r.Endpoint, f.about())
 	}
 	return t
+}
+
+// about returns the name of the agent, with the kind if the agent may be a partner alone.
+func (f *follower) about() string {
+	if strings.Contains(f.o.Agent, "/") {
+		return f.o.Agent
+	}
+	return strings.TrimPrefix(f.o.Agent+"/"+f.o.Task.Kind, "/")
 }
 
 var errUnacknowledged = errors.New("client: the peer has not acknowledged the task; it may have refused it, for which A2A has no answer")

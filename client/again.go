@@ -21,6 +21,7 @@ type again struct {
 	silence  time.Duration                        // maximum time for a sign of life
 	lost     func(err error, pause time.Duration) // may be nil
 	known    bool                                 // the peer was reached before
+	about    string                               // the name that do is about; may be empty
 }
 
 // run calls do with a connection, and with a new connection after each loss, until do
@@ -37,10 +38,10 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 		if err != nil {
 			return known, err // the peer was never reached
 		}
-		err = c.Explain(do(ctx, c, func() {
+		err = c.ExplainAbout(do(ctx, c, func() {
 			r.Moved()
 			known = true
-		}))
+		}), a.about)
 		if err == nil {
 			return false, nil
 		}

@@ -11,7 +11,7 @@ import (
 // given etag, which may be empty.
 func (c *Client) Card(ctx context.Context, agentID, etag string) (*agdisc.Card, error) {
 	card, err := agdisc.Ask(ctx, c.Session, agentID, etag)
-	return card, c.Explain(err)
+	return card, c.ExplainAbout(err, agentID)
 }
 
 // Agents lists the agents of the peer, page by page, and calls yield for each until it

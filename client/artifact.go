@@ -35,10 +35,10 @@ type Transfer struct {
 	Lost     func(err error, pause time.Duration)
 }
 
-// run calls do over as many connections as necessary, see again.run.
-func (t *Transfer) run(ctx context.Context, do func(ctx context.Context, c *Client, moved func()) error) error {
+// run calls do for an artifact over as many connections as necessary, see again.run.
+func (t *Transfer) run(ctx context.Context, id string, do func(ctx context.Context, c *Client, moved func()) error) error {
 	return again{
-		connect: t.Connect, patience: cmp.Or(t.Patience, 2*time.Minute), silence: time.Minute, lost: t.Lost,
+		connect: t.Connect, patience: cmp.Or(t.Patience, 2*time.Minute), silence: time.Minute, lost: t.Lost, about: id,
 	}.run(ctx, do)
 }
 
@@ -64,7 +64,7 @@ func (s source) ReadAt(p []byte, at int64) (int, error) {
 func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 	u.Octets, u.Sync = source{u}, rpc.Sync
 	reached := uint64(0)
-	return t.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
+	return t.run(ctx, u.ArtifactID, func(ctx context.Context, c *Client, moved func()) error {
 		u.Progress = func(durable uint64) {
 			if durable > reached {
 				moved()
@@ -115,7 +115,7 @@ func (c *Client) listArtifacts(ctx context.Context, on profiles.Session, in arti
 	call := func(params, result any) error { return rpc.CallJSON(ctx, on, artifact.MethodList, params, result) }
 	for entry, err := range artifact.Entries(in, call) {
 		if err != nil {
-			return c.Explain(err)
+			return c.ExplainAbout(err, in.ArtifactID)
 		}
 		if !yield(&entry) {
 			break
@@ -164,7 +164,7 @@ func (c *Client) findArtifact(ctx context.Context, on profiles.Session, id strin
 //
 // If nothing was, for partner/name the partner is asked, as in FindArtifact.
 func (c *Client) ForgetArtifact(ctx context.Context, id string) (was artifact.Forgotten, err error) {
-	err = c.callRaw(ctx, c.Session, artifact.MethodForget, []byte(id), &was)
+	err = c.callRaw(ctx, c.Session, artifact.MethodForget, id, id, &was)
 	if err != nil || was != (artifact.Forgotten{}) {
 		return was, err
 	}
@@ -172,20 +172,21 @@ func (c *Client) ForgetArtifact(ctx context.Context, id string) (was artifact.Fo
 	if on == nil || err != nil {
 		return was, err
 	}
-	err = c.callRaw(ctx, on, artifact.MethodForget, []byte(name), &was)
+	err = c.callRaw(ctx, on, artifact.MethodForget, name, id, &was)
 	if noneThere(err) {
 		err = nil
 	}
 	return was, err
 }
 
-// callRaw calls a method whose params are octets, and reads its result as JSON.
-func (c *Client) callRaw(ctx context.Context, on profiles.Session, method string, params []byte, result any) error {
-	octets, err := rpc.Call(ctx, on, method, params)
+// callRaw calls a method whose params are a name, and reads its result as JSON. about is the
+// name here.
+func (c *Client) callRaw(ctx context.Context, on profiles.Session, method, name, about string, result any) error {
+	octets, err := rpc.Call(ctx, on, method, []byte(name))
 	if err == nil {
 		err = json.Unmarshal(octets, result)
 	}
-	return c.Explain(err)
+	return c.ExplainAbout(err, about)
 }
 
 // atPartner returns the session to the partner that partner/name names, and the name there;

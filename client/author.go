@@ -17,6 +17,15 @@ type Author struct {
 	behind bool // it may be an endpoint behind that partner
 }
 
+// author returns which endpoint has refused a request of this client about a name, as
+// authorOf does. An empty name is not known.
+func (c *Client) author(endpoint, name string) Author {
+	if c.opts.Partner && c.Target != "" {
+		name = c.Target + "/" + name
+	}
+	return authorOf(c.peer.Peer().Identity, endpoint, name)
+}
+
 // authorOf returns which endpoint has refused a request about a name, such as
 // partner/server.
 func authorOf(peer, endpoint, name string) Author {

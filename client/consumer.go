@@ -77,7 +77,7 @@ func (o Consumer) Consume(ctx context.Context) error {
 	})
 	defer stopped()
 	c := &consuming{Consumer: o, life: life}
-	err := again{connect: o.Connect, patience: o.Patience, silence: o.Silence, lost: o.Lost}.run(ctx, c.run)
+	err := again{connect: o.Connect, patience: o.Patience, silence: o.Silence, lost: o.Lost, about: o.Topic}.run(ctx, c.run)
 	if ctx.Err() != nil && !errors.As(err, new(*finalError)) {
 		return nil
 	}

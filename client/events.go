@@ -90,7 +90,7 @@ func (f *eventFollower) once(ctx context.Context) error {
 	defer cancel()
 	sub, err := events.Open(opening, c.Session, f.o.SubscribeOptions)
 	if err != nil {
-		return c.Explain(err)
+		return c.ExplainAbout(err, f.about())
 	}
 	defer sub.Close()
 	f.began, f.heard = true, true
@@ -107,9 +107,18 @@ func (f *eventFollower) once(ctx context.Context) error {
 			f.next(d.Cursor)
 		}
 		if d, err = sub.Recv(ctx); err != nil {
-			return c.Explain(err)
+			return c.ExplainAbout(err, f.about())
 		}
 	}
+}
+
+// about returns an event_type that the filter names, if any.
+func (f *eventFollower) about() string {
+	filter, err := events.ParseFilter(f.o.Filter)
+	if err != nil || len(filter.Types()) == 0 {
+		return ""
+	}
+	return filter.Types()[0]
 }
 
 // next sets the start of the next subscription.

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/plain"
@@ -46,7 +45,11 @@ func (e *Explained) Unwrap() error { return e.Err }
 // Explain describes an error of this connection for the user, with advice. If a call failed
 // because the connection ended, Explain describes that reason: in TLS 1.3 a client learns
 // only then that it was refused.
-func (c *Client) Explain(err error) error {
+func (c *Client) Explain(err error) error { return c.ExplainAbout(err, "") }
+
+// ExplainAbout is Explain for an error of a request about a name, such as a topic: its
+// first segment may be the partner that has refused the request.
+func (c *Client) ExplainAbout(err error, name string) error {
 	if err == nil {
 		return nil
 	}
@@ -61,24 +64,33 @@ func (c *Client) Explain(err error) error {
 	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Code == profiles.Internal && fault.Detail == profiles.PayloadTooLarge.String() {
 		return &tooLargeError{cmp.Or(c.opts.Endpoint.Envelope.MaxPayload, e1.DefaultMaxPayload), err}
 	}
-	e := &Explained{What: c.address, By: c.behind(err), Err: err}
+	e := &Explained{What: c.address, By: c.behind(err, name), Err: err}
 	e.advice, e.Do = c.advise(err)
 	return e
 }
 
-// behind returns the endpoint behind the peer that has answered with the error message of a
-// profile.
-func (c *Client) behind(err error) Author {
-	refused, ok := errors.AsType[*profiles.PeerError](err)
-	if !ok || refused.Endpoint == "" || c.peer == nil || refused.Endpoint == c.peer.Peer().Identity {
+// behind returns the endpoint behind the peer that has refused a request about a name.
+func (c *Client) behind(err error, name string) Author {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		name = refused.Publication.Topic
+	}
+	endpoint := writer(err)
+	if endpoint == "" || c.peer == nil || endpoint == c.peer.Peer().Identity {
 		return Author{}
 	}
-	by := Author{Endpoint: refused.Endpoint}
-	if c.opts.Partner {
-		partner, _, more := strings.Cut(c.Target, "/")
-		by.Partner, by.behind = partner, more
+	return c.author(endpoint, name)
+}
+
+// writer returns the identity of the endpoint that has written an error message of a profile
+// or refused a call, if the error says it.
+func writer(err error) string {
+	if refused, ok := errors.AsType[*profiles.PeerError](err); ok {
+		return refused.Endpoint
 	}
-	return by
+	if failed, ok := errors.AsType[*rpc.Error](err); ok {
+		return failed.Endpoint
+	}
+	return ""
 }
 
 // said reports whether an error is an answer of the peer.

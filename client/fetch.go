@@ -75,7 +75,7 @@ type target interface {
 func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error) {
 	var got Fetched
 	size, want := uint64(0), f.SHA256
-	err := t.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
+	err := t.run(ctx, f.ArtifactID, func(ctx context.Context, c *Client, moved func()) error {
 		entry, err := c.FindArtifact(ctx, f.ArtifactID)
 		if err != nil {
 			return err

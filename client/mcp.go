@@ -194,7 +194,7 @@ func (m *MCP) Call(ctx context.Context, method string, params map[string]any, no
 		return nil, fmt.Errorf("client: %s: answer: %w", method, err)
 	case response.Error != nil:
 		_, endpoint := response.Error.endpoint()
-		response.Error.Author = authorOf(m.c.Session.Peer().Identity, endpoint, m.target)
+		response.Error.Author = m.c.author(endpoint, m.target)
 		return nil, response.Error
 	}
 	return response.Result, nil

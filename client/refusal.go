@@ -29,19 +29,19 @@ func Refusal(err error) (code string, by Author, ok bool) {
 		code, _ = mcp.endpoint()
 		return code, mcp.Author, code != ""
 	}
-	if peer, is := errors.AsType[*profiles.PeerError](err); is {
-		by := Author{Endpoint: peer.Endpoint}
-		if explained, is := errors.AsType[*Explained](err); is && explained.By.Endpoint != "" {
-			by = explained.By
-		}
+	explained, is := errors.AsType[*Explained](err)
+	by = Author{Endpoint: writer(err)}
+	if is && explained.By.Endpoint != "" {
+		by = explained.By
+	}
+	if peer, said := errors.AsType[*profiles.PeerError](err); said {
 		return peer.Code, by, true
 	}
-	explained, is := errors.AsType[*Explained](err) // other errors may come from this side
-	if !is {
+	if !is { // other errors may come from this side
 		return "", Author{}, false
 	}
-	if failed, is := errors.AsType[*rpc.Error](explained.Err); is {
-		return failed.Code, Author{Endpoint: failed.Endpoint}, true
+	if failed, said := errors.AsType[*rpc.Error](explained.Err); said {
+		return failed.Code, by, true
 	}
 	if fault, is := errors.AsType[*profiles.Error](explained.Err); is {
 		return fault.Code.String(), Author{}, true

@@ -41,6 +41,15 @@ func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, er
 	return found, c.Explain(err)
 }
 
+// RefusedBy returns the endpoint that has refused a dead delivery, if one has; see
+// relay.Dead.Refusal.
+func (c *Client) RefusedBy(d *relay.Dead) Author {
+	if d.Refusal == nil {
+		return Author{}
+	}
+	return c.author(d.Refusal.Endpoint, d.Topic)
+}
+
 // looks are the pauses between two requests for the state of a delivery.
 var looks = backoff.Exponential{First: 25 * time.Millisecond, Longest: time.Second}
 

@@ -82,7 +82,7 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 			out.Result = stream.Result()
 			return out, nil
 		case errors.As(err, &out.Err):
-			out.By = authorOf(c.Session.Peer().Identity, out.Err.Endpoint, call.Method)
+			out.By = c.author(out.Err.Endpoint, call.Method)
 			return out, nil
 		}
 		if ctx.Err() != nil && call.Key == "" {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"strings"
 
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
@@ -9,7 +10,8 @@ import (
 // DiscoverTool asks the peer for one tool; an empty version means the highest.
 func (c *Client) DiscoverTool(ctx context.Context, id, version string) (tooldisc.Tool, error) {
 	tool, err := tooldisc.Find(ctx, c.Session, id, version)
-	return tool, c.Explain(err)
+	server := id[:max(strings.LastIndexByte(id, '/'), 0)] // a tool_id is server/tool
+	return tool, c.ExplainAbout(err, server)
 }
 
 // DiscoverTools lists the tools of the peer that match a filter, page by page,

@@ -36,10 +36,7 @@ func (b *Bus) crossing() *profiles.Crossing {
 		if err != nil {
 			return profiles.Errand{}, err
 		}
-		e := profiles.Errand{Operation: "subscribe", Free: true, Answers: profiles.Endless}
-		for _, name := range filter.types {
-			e.Names = append(e.Names, string(name))
-		}
+		e := profiles.Errand{Operation: "subscribe", Free: true, Answers: profiles.Endless, Names: filter.Types()}
 		return e, nil
 	}
 	c.Pass = b.pass

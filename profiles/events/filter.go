@@ -47,6 +47,15 @@ func ParseFilter(text string) (*Filter, error) {
 	return f, nil
 }
 
+// Types returns the event_types that the filter names, in its order.
+func (f *Filter) Types() []string {
+	types := make([]string, len(f.types))
+	for i, t := range f.types {
+		types[i] = string(t)
+	}
+	return types
+}
+
 func (f *Filter) add(term string) error {
 	key, value, ok := strings.Cut(term, ":")
 	if !ok || value == "" {

@@ -131,10 +131,10 @@ func (f *flags) publish(ctx context.Context, address string, r *events.Record) e
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	if err := pub.Publish(ctx, r); err != nil {
-		return publishing(c.Explain(err))
+		return publishing(c.ExplainAbout(err, string(r.EventType)))
 	}
 	if err := pub.Sync(ctx); err != nil {
-		return publishing(c.Explain(err))
+		return publishing(c.ExplainAbout(err, string(r.EventType)))
 	}
 	if f.asJSON {
 		return f.printJSON(map[string]any{"event_id": string(r.EventID), "confirmed": 1})
@@ -199,12 +199,12 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 		}
 	}
 	if f.asJSON {
-		err = errors.Join(f.printJSON(map[string]any{"id": p.id, "time": p.at, "confirmed": confirmed}), publishing(c.Explain(err)))
+		err = errors.Join(f.printJSON(map[string]any{"id": p.id, "time": p.at, "confirmed": confirmed}), publishing(c.ExplainAbout(err, string(r.EventType))))
 		return err
 	}
 	f.printf("%s confirmed\n", plain.Count(confirmed, "line"))
 	if err != nil {
-		return errors.Join(publishing(c.Explain(err)),
+		return errors.Join(publishing(c.ExplainAbout(err, string(r.EventType))),
 			fmt.Errorf("the lines after %d are not confirmed; go on with: --lines --id %s --time %d --skip %d", confirmed, p.id, p.at, confirmed))
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -31,7 +33,8 @@ func newEventsSubscribe(f *flags) *cobra.Command {
 		Use:   "subscribe ADDR[/PARTNER]",
 		Short: "Print events as they arrive",
 		Long: `Print events as they arrive, a line each: time, severity, type, id and body. With
---json each line is an object.
+--json each line is an object. An event of a partner has the type that it has there: a
+line shows PARTNER/TYPE, an object has the member partner beside event_type.
 
 A filter is key:value pairs separated by commas, keys type, severity, task and rpc
 (ids in hex). An event is printed if for each key one of the values matches; there are
@@ -69,6 +72,7 @@ var errEnough = errors.New("enough")
 // listener prints what a subscription brings.
 type listener struct {
 	f     *flags
+	of    origin
 	place *client.Place // nil without a name
 	w     *wanted
 	from  uint64 // cursor of what was printed in full, told by the first delivery
@@ -76,13 +80,14 @@ type listener struct {
 }
 
 func (f *flags) subscribe(ctx context.Context, address string, o *subscribeFlags) error {
-	if _, err := events.ParseFilter(o.filter); err != nil {
+	filter, err := events.ParseFilter(o.filter)
+	if err != nil {
 		return &usageError{"--filter: " + profiles.AsError(err).Text}
 	}
 	if len(o.name) > events.MaxName {
 		return &usageError{fmt.Sprintf("--name has %d octets, want at most %d", len(o.name), events.MaxName)}
 	}
-	l := &listener{f: f, w: &o.wanted}
+	l := &listener{f: f, of: origin{target([]string{address}), filter.Types()}, w: &o.wanted}
 	follow := client.EventsOptions{
 		SubscribeOptions: events.SubscribeOptions{Filter: o.filter, Name: o.name},
 		Patience:         o.patience, Silence: f.timeout,
@@ -102,7 +107,7 @@ func (f *flags) subscribe(ctx context.Context, address string, o *subscribeFlags
 	if o.given {
 		follow.After = &o.after
 	}
-	err := client.FollowEvents(ctx, func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) }, follow)
+	err = client.FollowEvents(ctx, func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) }, follow)
 	switch {
 	case errors.Is(err, errEnough):
 		return nil
@@ -110,6 +115,28 @@ func (f *flags) subscribe(ctx context.Context, address string, o *subscribeFlags
 		return nil // Ctrl-C is how this ends, or --wait
 	}
 	return subscribing(err)
+}
+
+// origin is where the events of a subscription come from. A delivered event has the
+// event_type that it has there.
+type origin struct {
+	target string   // partners in the address
+	types  []string // of the filter
+}
+
+// partner returns the partner that an event comes from, as partner/partner if it is behind
+// another; empty for an event of the endpoint.
+func (o origin) partner(eventType string) string {
+	if slices.Contains(o.types, eventType) {
+		return o.target
+	}
+	partner := ""
+	for _, name := range o.types {
+		if before, ok := strings.CutSuffix(name, "/"+eventType); ok && (partner == "" || len(before) < len(partner)) {
+			partner = before
+		}
+	}
+	return strings.Trim(o.target+"/"+partner, "/")
 }
 
 func (f *flags) openPlace(address string, o *subscribeFlags) (*client.Place, error) {
@@ -136,7 +163,7 @@ func (l *listener) deliver(d events.Delivery) error {
 			l.skip--
 			continue
 		}
-		if err := l.f.printEvent(&d.Events[i], d.Cursor); err != nil {
+		if err := l.f.printEvent(&d.Events[i], l.of.partner(string(d.Events[i].EventType)), d.Cursor); err != nil {
 			return err
 		}
 		if l.w.came.Add(1) == l.w.count && i+1 < len(d.Events) {
@@ -177,6 +204,7 @@ func (l *listener) lost(err error, pause time.Duration) {
 type printedEvent struct {
 	EventID   string `json:"event_id"`
 	EventType string `json:"event_type"`
+	Partner   string `json:"partner,omitempty"`
 	Severity  string `json:"severity"`
 	Timestamp uint64 `json:"ts_unix_ms"`
 	MsgID     string `json:"msg_id,omitempty"`
@@ -186,11 +214,11 @@ type printedEvent struct {
 	Cursor    uint64 `json:"cursor,omitempty"` // of the delivery it came with
 }
 
-func (f *flags) printEvent(r *events.Record, cursor uint64) error {
+func (f *flags) printEvent(r *events.Record, partner string, cursor uint64) error {
 	level, _ := events.ParseSeverity(r.Severity)
 	if f.asJSON {
 		e := printedEvent{
-			EventID: string(r.EventID), EventType: string(r.EventType), Severity: level.String(), Timestamp: r.Timestamp,
+			EventID: string(r.EventID), EventType: string(r.EventType), Partner: partner, Severity: level.String(), Timestamp: r.Timestamp,
 			MsgID: hex.EncodeToString(r.MsgID), TaskID: hex.EncodeToString(r.TaskID), RPCID: hex.EncodeToString(r.RPCID), Cursor: cursor,
 		}
 		if len(r.Body) > 0 {
@@ -206,7 +234,7 @@ func (f *flags) printEvent(r *events.Record, cursor uint64) error {
 	if r.Timestamp <= 253402300799999 { // the year 9999
 		at = time.UnixMilli(int64(r.Timestamp)).UTC().Format("2006-01-02T15:04:05.000Z")
 	}
-	_, err := fmt.Fprintf(f.out, "%s %-5s %s %s %s\n", at, level, visible(string(r.EventType)), visible(string(r.EventID)), body)
+	_, err := fmt.Fprintf(f.out, "%s %-5s %s %s %s\n", at, level, visible(strings.TrimPrefix(partner+"/"+string(r.EventType), "/")), visible(string(r.EventID)), body)
 	return err
 }
 

@@ -117,7 +117,7 @@ func (f *flags) help(r *cli.Report) {
 			strings.TrimSpace(asked.what+" "+name), operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word(name))))
 	}
 	if asked.list != "" {
-		lines = append(lines, "What this identity may use is listed by: "+f.commandLine(asked.listing(args[0])...))
+		lines = append(lines, "What this identity may use is listed by: "+f.commandLine(asked.listing(f, args[0])...))
 	}
 	r.Advice = strings.Trim(strings.Join(lines, "\n"), "\n")
 }
@@ -135,14 +135,18 @@ func (q *request) named(f *flags, args []string) string {
 }
 
 // listing is the command that lists what there is at an address.
-func (q *request) listing(address string) []string {
-	addr, _, _ := split(address)
+func (q *request) listing(f *flags, address string) []string {
+	addr, target, _ := split(address)
+	at := addr.String()
+	if f.partners && target != "" {
+		at += "/" + target
+	}
 	words := strings.Fields(q.list)
-	if at := slices.Index(words, addrPlain); at >= 0 {
-		words[at] = addr.String()
+	if i := slices.Index(words, addrPlain); i >= 0 {
+		words[i] = at
 		return words
 	}
-	return append(words, addr.String())
+	return append(words, at)
 }
 
 // operator names the operator of the endpoint whose rules refused.

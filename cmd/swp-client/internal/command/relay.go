@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,6 +72,40 @@ type printedDelivery struct {
 	State     relay.State  `json:"state,omitempty"`
 	Attempts  uint32       `json:"attempt_count,omitempty"`
 	Reason    relay.Reason `json:"reason_code,omitempty"`
+	Refusal   *refusal     `json:"refusal,omitempty"`
+}
+
+// refusal says which endpoint behind this one has refused a delivery, and why, as JSON.
+type refusal struct {
+	Code    string `json:"code"`
+	Message string `json:"message,omitempty"`
+	client.Author
+}
+
+// refusalOf returns the refusal of a dead delivery, nil if there is none.
+func refusalOf(c *client.Client, d *relay.Dead) *refusal {
+	if d.Refusal == nil {
+		return nil
+	}
+	return &refusal{d.Refusal.Code, d.Refusal.Message, c.RefusedBy(d)}
+}
+
+// text is the refusal for people, after a separator; empty for nil.
+func (r *refusal) text(separator string) string {
+	if r == nil {
+		return ""
+	}
+	by := "not forwarded"
+	if r.Endpoint != "" {
+		by = "refused by " + r.Author.String()
+	}
+	return visible(separator + by + ": " + strings.TrimSuffix(r.Code+": "+r.Message, ": "))
+}
+
+// buried adds what is listed of a dead delivery. STATUS counts attempts from 1, also of a
+// delivery that was never attempted.
+func (p *printedDelivery) buried(c *client.Client, d *relay.Dead) {
+	p.Reason, p.Attempts, p.Refusal = d.Reason, uint32(d.Attempts), refusalOf(c, d)
 }
 
 func newRelayStatus(f *flags) *cobra.Command {
@@ -78,7 +113,8 @@ func newRelayStatus(f *flags) *cobra.Command {
 		Use:   "status ADDR[/PARTNER] DELIVERY_ID",
 		Short: "Print the state of a delivery",
 		Long: `Print the state of a delivery of this identity: queued, retry, acked or dead-letter;
-the number of the attempt that is due, running or was the last; and why it is dead.`,
+the number of the attempt that is due, running or was the last; and why it is dead: the
+reason, and if a partner has refused it, which one, its code and its message.`,
 		Example: `  swp-client relay status swp+tls://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543
   swp-client relay status swp+quic://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543 --json | jq -r .state`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,8 +131,8 @@ the number of the attempt that is due, running or was the last; and why it is de
 					return relayAdvice(err)
 				}
 				if p.State == relay.DeadState {
-					if dead := deadOf(ctx, c, id); dead != nil { // STATUS counts from 1, also what was never attempted
-						p.Reason, p.Attempts = dead.Reason, uint32(dead.Attempts)
+					if dead := deadOf(ctx, c, id); dead != nil {
+						p.buried(c, dead)
 					}
 				}
 				if f.asJSON {
@@ -121,9 +157,14 @@ func deadOf(ctx context.Context, c *client.Client, id []byte) *relay.Dead {
 func (p *printedDelivery) text() string {
 	text := fmt.Sprintf("%s attempt %d", visible(string(p.State)), p.Attempts)
 	if p.Reason != "" {
-		text += " " + visible(string(p.Reason))
+		text += " " + p.why()
 	}
 	return text
+}
+
+// why says why a delivery is dead.
+func (p *printedDelivery) why() string {
+	return visible(string(p.Reason)) + p.Refusal.text(": ")
 }
 
 // printedDead is a dead delivery as JSON.
@@ -138,6 +179,7 @@ type printedDead struct {
 	Size     int          `json:"size"`
 	Payload  any          `json:"payload,omitempty"`
 	Partner  string       `json:"partner,omitempty"`
+	Refusal  *refusal     `json:"refusal,omitempty"`
 }
 
 func newRelayDead(f *flags) *cobra.Command {
@@ -145,9 +187,9 @@ func newRelayDead(f *flags) *cobra.Command {
 		Use:   "dead ADDR[/PARTNER] [TOPIC]",
 		Short: "List the dead deliveries of this identity",
 		Long: `List the stored dead deliveries of this identity: time of death, reason, number of
-attempts, size of the payload in octets, topic and id. ! marks deliveries whose notice
-this identity has not confirmed yet. Those come first; both groups are in the order of
-death.`,
+attempts, size of the payload in octets, topic, id, and the refusal if a partner has
+refused it. ! marks deliveries whose notice this identity has not confirmed yet. Those
+come first; both groups are in the order of death.`,
 		Example: `  swp-client relay dead swp+tls://127.0.0.1:7777
   swp-client relay dead swp+tls://127.0.0.1:7777 builds --json | jq -r .reason_code | sort | uniq -c
   swp-client relay dead swp+quic://127.0.0.1:7777 --json --payload --max 1 | jq .payload`,
@@ -193,7 +235,7 @@ func (f *flags) listDead(ctx context.Context, address, topic string, most int, i
 		next, err := c.DeadPage(onPage, in, func(d *relay.Dead) {
 			if (topic == "" || d.Topic == topic) && failed == nil {
 				printed++
-				failed = f.printDead(d)
+				failed = f.printDead(c, d)
 			}
 		})
 		cancel()
@@ -208,11 +250,11 @@ func (f *flags) listDead(ctx context.Context, address, topic string, most int, i
 	}
 }
 
-func (f *flags) printDead(d *relay.Dead) error {
+func (f *flags) printDead(c *client.Client, d *relay.Dead) error {
 	id := hex.EncodeToString(d.DeliveryID)
 	if f.asJSON {
 		p := printedDead{
-			ID: id, Topic: d.Topic, Reason: d.Reason, Attempts: d.Attempts, Taken: d.Taken, Died: d.Died, Told: d.Told, Size: d.Size, Partner: d.Partner,
+			ID: id, Topic: d.Topic, Reason: d.Reason, Attempts: d.Attempts, Taken: d.Taken, Died: d.Died, Told: d.Told, Size: d.Size, Partner: d.Partner, Refusal: refusalOf(c, d),
 		}
 		if len(d.Payload) > 0 {
 			p.Payload = readable(d.Payload)
@@ -223,7 +265,7 @@ func (f *flags) printDead(d *relay.Dead) error {
 	if d.Told {
 		mark = " "
 	}
-	_, err := fmt.Fprintf(f.out, "%s %s %-14s %3d %10d %s %s\n", mark, time.UnixMilli(d.Died).UTC().Format("2006-01-02T15:04:05.000Z"),
-		visible(string(d.Reason)), d.Attempts, d.Size, visible(d.Topic), id)
+	_, err := fmt.Fprintf(f.out, "%s %s %-14s %3d %10d %s %s%s\n", mark, time.UnixMilli(d.Died).UTC().Format("2006-01-02T15:04:05.000Z"),
+		visible(string(d.Reason)), d.Attempts, d.Size, visible(d.Topic), id, refusalOf(c, d).text(" "))
 	return err
 }

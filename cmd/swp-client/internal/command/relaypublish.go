@@ -197,14 +197,14 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 	}
 	dead := error(nil)
 	if r.o.wait {
-		err := r.await(ctx, p, 1, func(_ []byte, state relay.State, attempts uint32, reason relay.Reason) {
-			printed.State, printed.Attempts, printed.Reason = state, attempts, reason
+		err := r.await(ctx, p, 1, func(_ []byte, d *printedDelivery) {
+			printed.State, printed.Attempts, printed.Reason, printed.Refusal = d.State, d.Attempts, d.Reason, d.Refusal
 		})
 		if err != nil {
 			return errors.Join(err, fmt.Errorf("it is confirmed; show its state with: relay status ADDR %s", printed.ID))
 		}
 		if printed.State == relay.DeadState {
-			dead = fmt.Errorf("delivery %s is dead: %s", printed.ID, printed.Reason)
+			dead = fmt.Errorf("delivery %s is dead: %s", printed.ID, printed.why())
 		}
 	}
 	r.mu.Lock()
@@ -261,10 +261,10 @@ func (r *relayed) lines(ctx context.Context, p *client.Publisher) error {
 		err = errors.Join(fmt.Errorf("%s%w", line, relayAdvice(err)), unconfirmed(err, "not all lines are confirmed", "--lines --id "+printed.ID))
 	}
 	if r.o.wait && err == nil {
-		err = r.await(ctx, p, r.taken, func(id []byte, state relay.State, _ uint32, reason relay.Reason) {
-			if state == relay.DeadState {
+		err = r.await(ctx, p, r.taken, func(id []byte, d *printedDelivery) {
+			if d.State == relay.DeadState {
 				printed.Dead++
-				r.say("line %d, delivery %x, is dead: %s", r.lineOf(id), id, reason)
+				r.say("line %d, delivery %x, is dead: %s", r.lineOf(id), id, d.why())
 				return
 			}
 			printed.Processed++
@@ -309,24 +309,25 @@ func (r *relayed) read(ctx context.Context, to chan<- *relay.Publication) error 
 }
 
 // await waits until the deliveries of this run were processed or are dead.
-func (r *relayed) await(ctx context.Context, p *client.Publisher, count uint64, over func(id []byte, state relay.State, attempts uint32, reason relay.Reason)) error {
+func (r *relayed) await(ctx context.Context, p *client.Publisher, count uint64, over func(id []byte, d *printedDelivery)) error {
 	ids := func(yield func([]byte) bool) {
 		for n := uint64(1); n <= count && yield(r.o.idOf(n)); n++ {
 		}
 	}
 	return relayAdvice(p.Await(ctx, ids, func(c *client.Client, id []byte, state relay.State, attempts uint32) error {
+		d := &printedDelivery{State: state, Attempts: attempts}
 		r.mu.Lock()
-		reason, known := r.reasons[string(id)]
+		d.Reason = r.reasons[string(id)]
 		delete(r.reasons, string(id))
 		r.mu.Unlock()
-		if state == relay.DeadState && !known {
+		if state == relay.DeadState {
 			ctx, cancel := context.WithTimeout(ctx, r.f.timeout)
 			defer cancel()
 			if dead := deadOf(ctx, c, id); dead != nil {
-				reason, attempts = dead.Reason, uint32(dead.Attempts)
+				d.buried(c, dead)
 			}
 		}
-		over(id, state, attempts, reason)
+		over(id, d)
 		return nil
 	}))
 }
