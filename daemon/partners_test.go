@@ -252,7 +252,7 @@ func TestPartnerThatIsNotThereIsARetryableError(t *testing.T) {
 	}
 	a.until("the loss of b", func() bool { return !a.up("b") })
 	got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
-	if want := `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32603,"message":"partner b cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true,"endpoint":"spiffe://a.example/swpd"}}}`; got != want {
+	if want := `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32603,"message":"partner b cannot be reached now","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true,"endpoint":"spiffe://a.example/swpd"}}}`; got != want {
 		t.Errorf("answer %s, want %s", got, want)
 	}
 	a.counts(`swpd_partner_up{partner="b"}`, "0")
@@ -405,7 +405,7 @@ func TestALegacySessionOutlivesTheLink(t *testing.T) {
 	}()
 	b.until("the call", func() bool { return b.metric(`swpd_mcp_in_flight{server="child"}`) == "1" })
 	link.cut()
-	if got, want := <-failed, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false,"endpoint":"spiffe://a.example/swpd"}}}`; got != want {
+	if got, want := <-failed, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the link to partner b was lost; whether it had an effect is not known","data":{"code":"ERR_INTERNAL_ERROR","retryable":false,"endpoint":"spiffe://a.example/swpd"}}}`; got != want {
 		t.Errorf("in flight: %s, want %s", got, want)
 	}
 	after, err := s.ask(t, mcpmap.Call{Target: "b/child", Session: name, Octets: []byte(ask)})

@@ -241,10 +241,7 @@ func (c *conversation) request(o outgoing) {
 // request in flight when the partner restarted.
 var (
 	errEnded = &profiles.Error{Code: profiles.NotFound, Detail: "mcp_session", Text: "the session has ended"}
-	errLost  = &profiles.Error{
-		Code: profiles.Internal, Detail: "partner_session", Domain: true,
-		Text: "the partner has lost the session; whether this was carried out is not known",
-	}
+	errLost  = profiles.LinkFault("partner_session", "the partner has lost the session; whether this was carried out is not known", false, nil)
 )
 
 func (c *conversation) notify(octets []byte) {

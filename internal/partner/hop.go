@@ -354,18 +354,7 @@ func (t *trip) wrong(err error) error {
 // lost returns the error for the sender of a message that was lost with err. Whether the
 // partner has it is unknown. Sending it again is harmless, because each message that is
 // forwarded in this way has an id of its own.
-func (t *trip) lost(ctx context.Context, up *Up, err error) error {
-	switch {
-	case errors.As(err, new(*profiles.Error)) && (up == nil || up.Session.Context().Err() == nil):
-		return err
-	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		return t.silent(err)
-	}
-	return &profiles.Error{
-		Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true, Cause: err,
-		Text: "the link to partner " + t.link.opts.Name + " was lost on the way; send it again",
-	}
-}
+func (t *trip) lost(ctx context.Context, up *Up, err error) error { return t.link.lost(ctx, up, err, true) }
 
 // unanswered is lost of a message whose answer is err.
 func (t *trip) unanswered(ctx context.Context, up *Up, err error) error {
@@ -373,14 +362,6 @@ func (t *trip) unanswered(ctx context.Context, up *Up, err error) error {
 		return t.wrong(err)
 	}
 	return t.lost(ctx, up, err)
-}
-
-// silent says that the partner has not answered.
-func (t *trip) silent(cause error) *profiles.Error {
-	return &profiles.Error{
-		Code: profiles.Internal, Detail: "partner_silent", Retryable: true, Domain: true, Cause: cause,
-		Text: "partner " + t.link.opts.Name + " did not answer in time",
-	}
 }
 
 // pass forwards a message with several answers.

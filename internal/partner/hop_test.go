@@ -337,7 +337,7 @@ func TestAPartnerThatFallsSilentIsGivenUp(t *testing.T) {
 		var waiting sync.WaitGroup
 		for range 3 {
 			waiting.Go(func() {
-				if got := h.ask(t, h.client, typeAsk, "b/x"); !strings.Contains(got, "was lost on the way") {
+				if got := h.ask(t, h.client, typeAsk, "b/x"); !strings.Contains(got, "was lost") {
 					t.Errorf("answered %q", got)
 				}
 			})
@@ -358,7 +358,7 @@ func TestWhatAPartnerAnswersSeveralTimesEndsWithTheLink(t *testing.T) {
 			t.Fatal(got)
 		}
 		close(h.freeze)
-		if got := h.ask(t, h.client, typeFollow, "b/x"); !strings.Contains(got, "was lost on the way; send it again") {
+		if got := h.ask(t, h.client, typeFollow, "b/x"); !strings.Contains(got, "was lost; send it again") {
 			t.Errorf("ended with %q", got)
 		}
 	})
@@ -378,7 +378,7 @@ func TestALostCallOfAMethodOfThisProjectMayBeRepeated(t *testing.T) {
 		for method, again := range map[string]bool{rpc.MethodPing: true, "work": false} {
 			calling.Go(func() {
 				_, err := rpc.Call(t.Context(), there, method, nil)
-				if failed, ok := errors.AsType[*rpc.Error](err); !ok || failed.Retryable != again || !strings.Contains(failed.Message, "the link to the partner was lost") {
+				if failed, ok := errors.AsType[*rpc.Error](err); !ok || failed.Retryable != again || !strings.Contains(failed.Message, "the link to partner b was lost") {
 					t.Errorf("%s: %v", method, err)
 				}
 			})

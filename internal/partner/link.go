@@ -196,11 +196,26 @@ func (l *Link) away() time.Duration {
 	return max(time.Since(l.since), time.Millisecond)
 }
 
+// unreachable is the error for a message that was not sent.
 func (l *Link) unreachable(cause error) *profiles.Error {
-	return &profiles.Error{
-		Code: profiles.Internal, Detail: "partner_down", Text: fmt.Sprintf("partner %s cannot be reached now", l.opts.Name),
-		Cause: cause, Retryable: true, Domain: true,
+	return profiles.LinkFault(profiles.DetailLinkDown, "partner "+l.opts.Name+" cannot be reached now", true, cause)
+}
+
+// lost is the error for the caller of a message whose exchange on a session has failed with
+// err: an *Error of the exchange, or the loss of the link or the silence of the partner. up
+// may be nil. again says that a second message does no harm.
+func (l *Link) lost(ctx context.Context, up *Up, err error, again bool) error {
+	partner, then := "partner "+l.opts.Name, "; whether it had an effect is not known"
+	if again {
+		then = "; send it again"
 	}
+	switch {
+	case errors.As(err, new(*profiles.Error)) && (up == nil || up.Session.Context().Err() == nil):
+		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return profiles.LinkFault(profiles.DetailLinkSilent, partner+" did not answer in time"+then, again, err)
+	}
+	return profiles.LinkFault(profiles.DetailLinkLost, "the link to "+partner+" was lost"+then, again, err)
 }
 
 // Status returns the current state.

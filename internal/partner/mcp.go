@@ -130,8 +130,12 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	switch {
 	case errors.Is(err, mcpmap.ErrCancelled):
 		return "", nil // the exchange is over
-	case err != nil:
+	case profiles.Misanswered(err):
 		return "", s.wrong(err, x.Peer().Identity, call.Octets)
+	case errors.Is(err, context.Canceled):
+		return "", err // of the caller, or the end of its session
+	case err != nil:
+		return "", s.link.lost(ctx, up, err, false)
 	}
 	x.Keep(result.Keeps)
 	if failure := result.Error(); failure != nil {

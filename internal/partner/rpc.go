@@ -126,12 +126,12 @@ func (c *call) pass(ctx context.Context) error {
 	c.Extensions = ext
 	lane, err := up.Session.Open(ctx)
 	if err != nil {
-		return c.lost(up, err)
+		return c.lost(ctx, up, err)
 	}
 	defer func() { _ = lane.Close() }()
 	stream, err := c.Open(sendCtx, lane)
 	if err != nil {
-		return c.lost(up, err)
+		return c.lost(ctx, up, err)
 	}
 	for {
 		item, err := stream.Recv(ctx)
@@ -154,7 +154,7 @@ func (c *call) pass(ctx context.Context) error {
 			return err
 		default:
 			stream.Close()
-			return c.lost(up, err)
+			return c.lost(ctx, up, err)
 		}
 	}
 }
@@ -201,23 +201,17 @@ func (l *Link) attachEnded(err error, about Refusal) (again bool, said error) {
 	if fault, ok := errors.AsType[*profiles.Error](err); ok {
 		return fault.Retryable, err
 	}
-	return true, &profiles.Error{
-		Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true, Cause: err,
-		Text: "the link to partner " + l.opts.Name + " was lost, or it did not answer; attach again",
-	}
+	return true, l.lost(context.Background(), nil, err, true)
 }
 
 // lost returns the error for the caller of a call that ended with err. A call with a key
 // can be repeated in any case, and so can a method of this project.
-func (c *call) lost(up *Up, err error) error {
+func (c *call) lost(ctx context.Context, up *Up, err error) error {
 	if profiles.Misanswered(err) {
 		return c.link.wrong(err, Wrong{Caller: c.pending.Session().Peer().Identity, Profile: "rpc", Operation: "call", Name: c.name})
 	}
-	if up.Session.Context().Err() == nil || errors.As(err, new(*rpc.Error)) {
-		return err
+	if errors.As(err, new(*rpc.Error)) || errors.Is(err, profiles.ErrFinished) || ctx.Err() != nil {
+		return err // of the method, of the caller, or its deadline
 	}
-	if c.IdempotencyKey != "" || strings.HasPrefix(c.Method, ownMethods) {
-		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the link to the partner was lost", Retryable: true}
-	}
-	return &rpc.Error{Code: rpc.CodeInternal, Message: "the link to the partner was lost; whether the call had an effect is not known"}
+	return c.link.lost(ctx, up, err, c.IdempotencyKey != "" || strings.HasPrefix(c.Method, ownMethods))
 }

@@ -61,7 +61,7 @@ func RefusalCode(reason string) (code profiles.Code, ok bool) {
 		return profiles.NotFound, true
 	case reasonMalformed, reasonHops:
 		return profiles.InvalidProfilePayload, true
-	case reasonQuota:
+	case reasonQuota, reasonAway:
 		return profiles.RateLimitExceeded, true
 	}
 	return profiles.OK, false

@@ -82,10 +82,8 @@ func (o *origin) end() {
 }
 
 // errForget says that a name was not deleted.
-var errForget = &profiles.Error{
-	Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true,
-	Text: "events: the partner cannot be asked to forget the name now; subscribe under it again, and end that",
-}
+var errForget = profiles.LinkFault(profiles.DetailLinkDown,
+	"events: the partner cannot be asked to forget the name now; subscribe under it again, and end that", true, nil)
 
 // pass begins a subscription to the events of a partner. It counts, and ends, like a
 // subscription to events of this endpoint.

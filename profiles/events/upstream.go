@@ -28,10 +28,8 @@ type upstream struct {
 var followPauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
 // errInterrupted ends a subscription to events that nobody holds: some may be missing.
-var errInterrupted = &profiles.Error{
-	Code: profiles.Internal, Detail: "partner_lost", Retryable: true, Domain: true,
-	Text: "events: the link to the partner was lost, which stores no events: some may be missing; subscribe again",
-}
+var errInterrupted = profiles.LinkFault(profiles.DetailLinkLost,
+	"events: the link to the partner was lost, which stores no events: some may be missing; subscribe again", true, nil)
 
 // errGapThere ends a subscription some of whose events the partner no longer has.
 var errGapThere = domain(profiles.NotFound, CodeGap, "what follows the last event is no longer held there; choose a cursor")

@@ -185,10 +185,7 @@ func (s *Service) linkTo(partner string) *onward {
 }
 
 // errAsked answers for a partner that has custody and cannot be asked.
-var errAsked = &profiles.Error{
-	Code: profiles.Internal, Detail: "partner_down", Retryable: true, Domain: true, Text: "relay: the partner has taken custody of it and cannot be asked now",
-	Answer: refusals.Answer(profiles.RateLimitExceeded.Alias(), "the partner has taken custody of it and cannot be asked now", true),
-}
+var errAsked = profiles.LinkFault(profiles.DetailLinkDown, "the partner has taken custody of it and cannot be asked now", true, nil)
 
 // standing returns how a delivery of an identity stands, wherever it is kept.
 func (s *Service) standing(ctx context.Context, identity, id string) (State, uint32, error) {

@@ -96,5 +96,9 @@ func faultOf(e *profiles.Error) *Fault {
 	if e.Domain { // concerns forwarding, for which A2A-SDL has no code
 		f.Reason, f.Text = e.Detail, e.Text
 	}
+	switch e.Detail {
+	case profiles.DetailLinkDown, profiles.DetailLinkLost, profiles.DetailLinkSilent:
+		f.Code = CodeInternal
+	}
 	return f
 }
