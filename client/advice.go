@@ -14,6 +14,7 @@ import (
 
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -33,12 +34,13 @@ type failure struct {
 	text   string
 	closed *transport.CloseError // set if one end closed the connection with a code
 	own    error                 // the fault of this side's certificate, if any
+	about  string                // the name that the request was about; may be empty
 }
 
-// advise returns the advice for an error and the name of that advice. Both are empty if
-// there is none.
-func (c *Client) advise(err error) (name, words string) {
-	f := &failure{c: c, err: err, text: err.Error(), own: c.opts.Identity.fault(time.Now())}
+// advise returns the advice for an error of a request about a name, and the name of that
+// advice. Both are empty if there is none.
+func (c *Client) advise(err error, about string) (name, words string) {
+	f := &failure{c: c, err: err, text: err.Error(), about: about, own: c.opts.Identity.fault(time.Now())}
 	errors.As(err, &f.closed)
 	for _, a := range advices {
 		if a.fits(f) {
@@ -47,6 +49,9 @@ func (c *Client) advise(err error) (name, words string) {
 	}
 	return "", ""
 }
+
+// silentPartner is the name of the advice for a partner of the peer that does not answer.
+const silentPartner = "silent partner"
 
 // advices are tried in order: facts in the error itself come before conclusions.
 var advices = []advice{
@@ -84,6 +89,7 @@ var advices = []advice{
 	{"refused certificate", (*failure).refusedThere, func(f *failure) string {
 		return fmt.Sprintf("The server refused this client's certificate %s. Show one from an authority that the server trusts with --cert and --key; its log says more, with reason \"untrusted\".", f.c.opts.Identity.Cert)
 	}},
+	{silentPartner, (*failure).beyond, (*failure).silentPartner},
 	{"no answer in time", (*failure).late, always(
 		"No answer in time. Check the address and whether something on the way drops packets (UDP for swp+quic), or allow more time with --timeout.")},
 	{"full", func(f *failure) bool { return f.code(profiles.RateLimitExceeded) }, always(
@@ -155,6 +161,57 @@ func (f *failure) refusedThere() bool {
 func (f *failure) late() bool {
 	return errors.Is(f.err, context.DeadlineExceeded) || strings.Contains(f.text, "timeout") ||
 		strings.Contains(f.text, "no recent network activity")
+}
+
+// beyond reports whether the peer answers, but has no answer of a partner in time.
+func (f *failure) beyond() bool {
+	partner, _ := f.partner()
+	return partner != "" && (f.late() || errors.As(f.err, new(*SilentError))) && f.c.answers()
+}
+
+// partner returns the name of the partner that the request was for. If it is the first
+// segment of a name, it may be part of a local name, and is not sure.
+func (f *failure) partner() (name string, sure bool) {
+	if sure = f.c.opts.Partner && f.c.Target != ""; sure {
+		name, _, _ = strings.Cut(f.c.Target, "/")
+		return name, true
+	}
+	name, _, ok := strings.Cut(f.about, "/")
+	if !ok {
+		return "", false
+	}
+	return name, false
+}
+
+func (f *failure) silentPartner() string {
+	partner, sure := f.partner()
+	who := fmt.Sprintf("Partner %s has not answered in time", partner)
+	if !sure {
+		who = fmt.Sprintf("If %s is a partner, it has not answered in time", partner)
+	}
+	return who + "; the endpoint itself answers. There swpd status shows the link to the partner: a dead one is noticed within 15 s, and then the error says so. " +
+		"If the link is up, the partner is slow: allow more time with --timeout."
+}
+
+// answersIn limits the time for finding out whether the peer answers.
+const answersIn = 2 * time.Second
+
+// answers reports whether the peer itself, and not a partner of it, answers now.
+func (c *Client) answers() bool {
+	if c.peer == nil || c.mute || c.peer.Context().Err() != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answersIn)
+	defer cancel()
+	_, err := rpc.Call(ctx, c.peer, rpc.MethodPing, nil)
+	return err == nil || errors.As(err, new(*rpc.Error))
+}
+
+// SilentError is why this side has given up a request: nothing came for a time.
+type SilentError struct{ For time.Duration }
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("no answer for %v; allow more with --timeout", e.For)
 }
 
 // ended reports whether the peer closed the connection without a reason.

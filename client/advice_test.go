@@ -196,6 +196,30 @@ func (s *stage) callWithin(ctx context.Context, address string) error {
 	return c.Explain(err)
 }
 
+// callSilent calls a method that never ends.
+func (s *stage) callSilent(method string) (*RPCOutcome, error) {
+	silent := rpc.Method{Held: func(*rpc.Pending, []byte) error { return nil }}
+	_, address := s.serveAll(endpoint.Options{}, all.Options{RPC: rpc.Options{Methods: map[string]rpc.Method{method: silent}}})
+	c, err := Dial(s.t.Context(), address, s.opts)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.CallRPC(s.t.Context(), RPC{Method: method, Silence: 50 * time.Millisecond})
+}
+
+// A method of the endpoint itself that says nothing for too long needs no advice.
+func TestASilentMethodIsNotBlamedOnTheWay(t *testing.T) {
+	for _, kind := range both {
+		t.Run(kind, func(t *testing.T) {
+			_, err := newStage(t, kind).callSilent("silent")
+			if silent := (*SilentError)(nil); !errors.As(err, &silent) || errors.As(err, new(*Explained)) {
+				t.Errorf("%T %[1]v, want a SilentError without advice", err)
+			}
+		})
+	}
+}
+
 // used is the error of a connection that has carried a call and then ended.
 func (s *stage) used(address string, end func()) error {
 	c := s.carried(address)
@@ -344,6 +368,10 @@ var provocations = []provocation{
 	{"full", "at its bound", overQUIC, func(s *stage) error {
 		return s.call(s.turnAway(profiles.RateLimitExceeded))
 	}, "is full"},
+	{"silent partner", "a method that may be of a partner", both, func(s *stage) error {
+		_, err := s.callSilent("b/silent")
+		return err
+	}, "If b is a partner, it has not answered in time; the endpoint itself answers. There swpd status"},
 	{"no answer in time", "a server that says nothing", overTLS, func(s *stage) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()

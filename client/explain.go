@@ -65,7 +65,7 @@ func (c *Client) ExplainAbout(err error, name string) error {
 		return &tooLargeError{cmp.Or(c.opts.Endpoint.Envelope.MaxPayload, e1.DefaultMaxPayload), err}
 	}
 	e := &Explained{What: c.address, By: c.behind(err, name), Err: err}
-	e.advice, e.Do = c.advise(err)
+	e.advice, e.Do = c.advise(err, name)
 	return e
 }
 

@@ -159,7 +159,7 @@ func (m *MCP) initialize(ctx context.Context) error {
 	}
 	m.Version = agreed.Version
 	if err := m.c.MCP().Notify(ctx, m.target, m.session, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
-		return m.c.Explain(err)
+		return m.c.ExplainAbout(err, m.target)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (m *MCP) Call(ctx context.Context, method string, params map[string]any, no
 		Events: mcpmap.Events{Notification: notification},
 	})
 	if err != nil {
-		return nil, m.c.Explain(err)
+		return nil, m.c.unless(ctx, err, m.target)
 	}
 	if result.Session != "" {
 		m.session = result.Session

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -49,7 +48,7 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 	renew := func() {}
 	if call.Silence > 0 {
 		silent := time.AfterFunc(call.Silence, func() {
-			stop(fmt.Errorf("no answer for %v; allow more with --timeout", call.Silence))
+			stop(&SilentError{call.Silence})
 		})
 		defer silent.Stop()
 		renew = func() { silent.Reset(call.Silence) }
@@ -57,7 +56,7 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 	in := rpc.Invocation{Method: call.Method, Params: call.Params, IdempotencyKey: call.Key, Deadline: call.Deadline}
 	stream, err := in.Open(ctx, c.Session)
 	if err != nil {
-		return &RPCOutcome{}, c.unless(ctx, err)
+		return &RPCOutcome{}, c.unless(ctx, err, call.Method)
 	}
 	if call.Key == "" {
 		defer stream.Close()
@@ -88,16 +87,30 @@ func (c *Client) CallRPC(ctx context.Context, call RPC) (*RPCOutcome, error) {
 		if ctx.Err() != nil && call.Key == "" {
 			part(stream)
 		}
-		return out, c.unless(ctx, err)
+		return out, c.unless(ctx, err, call.Method)
 	}
 }
 
-// unless returns the reason for the end of the context, if it has ended, else err.
-func (c *Client) unless(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// unless returns the reason for the end of the context, if it has ended, else err, of a
+// request about a name.
+func (c *Client) unless(ctx context.Context, err error, about string) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil, errors.Is(cause, context.DeadlineExceeded):
+		return c.ExplainAbout(err, about)
+	case errors.As(cause, new(*SilentError)):
+		return c.unanswered(cause, about)
 	}
-	return c.Explain(err)
+	return cause
+}
+
+// unanswered explains a *SilentError if a partner may be the reason, and else returns it as
+// it is.
+func (c *Client) unanswered(err error, about string) error {
+	if explained, ok := errors.AsType[*Explained](c.ExplainAbout(err, about)); ok && explained.advice == silentPartner {
+		return explained
+	}
+	return err
 }
 
 // part cancels a call and waits a moment for its end.

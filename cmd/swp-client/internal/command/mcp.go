@@ -241,7 +241,7 @@ func (f *flags) call(ctx context.Context, m *client.MCP, tool string, arguments 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silent := time.AfterFunc(f.timeout, func() {
-		cancel(fmt.Errorf("no message from the server for %v; allow more with --timeout", f.timeout))
+		cancel(&client.SilentError{For: f.timeout})
 	})
 	defer silent.Stop()
 	result, err := m.Call(ctx, "tools/call", map[string]any{
@@ -251,9 +251,6 @@ func (f *flags) call(ctx context.Context, m *client.MCP, tool string, arguments 
 		f.progress(octets)
 	})
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		return err
 	}
 	var r toolResult
