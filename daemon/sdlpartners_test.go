@@ -354,7 +354,7 @@ func TestRulesOfBothEndsHoldForSDL(t *testing.T) {
 			"allowed by both":           {far, sdlCaller, "", ""},
 			"denied there":              {far, "did:key:second", "SECURITY_UNSUPPORTED", ""},
 			"not an agent of its own":   {far, "did:key:third", "SECURITY_UNSUPPORTED", ""},
-			"denied here":               {s.Session, sdlCaller, "SECURITY_UNSUPPORTED", ""},
+			"not served here":           {s.Session, sdlCaller, "SECURITY_UNSUPPORTED", "sdl_not_served"},
 			"an unknown partner":        {profiles.Toward(s.Session, "d"), sdlCaller, "BAD_REQUEST", "partner_unknown"},
 			"an unknown partner, there": {profiles.Toward(s.Session, "b/d"), sdlCaller, "SECURITY_UNSUPPORTED", ""},
 			"denied for that partner":   {profiles.Toward(s.Session, "c"), sdlCaller, "SECURITY_UNSUPPORTED", ""},

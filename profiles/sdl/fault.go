@@ -27,6 +27,10 @@ const (
 	ReasonConcurrency = "concurrency_limit"
 )
 
+// DetailNotServed is the detail for a request to an endpoint without a Server, and its
+// details.reason.
+const DetailNotServed = "sdl_not_served"
+
 // DetailMismatch is the detail for an envelope whose type differs from that of its message.
 const DetailMismatch = "sdl_type"
 
@@ -93,7 +97,7 @@ func faultOf(e *profiles.Error) *Fault {
 	case profiles.Internal:
 		f.Code = CodeInternal
 	}
-	if e.Domain { // concerns forwarding, for which A2A-SDL has no code
+	if e.Domain || e.Detail == DetailNotServed { // A2A-SDL has no code for forwarding, and for who does not speak it
 		f.Reason, f.Text = e.Detail, e.Text
 	}
 	switch e.Detail {

@@ -215,7 +215,7 @@ var (
 	errEnding   = profiles.Busy("closed", "sdl: this endpoint is shutting down")
 	errHandling = profiles.Busy("sdl_handling", "sdl: too many messages are being handled")
 	errShare    = profiles.Busy("sdl_share", "sdl: too many messages of this identity are being handled")
-	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "sdl_not_served", Text: "sdl: this endpoint serves no A2A-SDL"}
+	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailNotServed, Text: "this endpoint does not serve A2A-SDL (profile 1024)"}
 )
 
 // enter reserves room for a message of a session. The caller must call run.

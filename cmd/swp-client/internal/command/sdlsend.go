@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 )
@@ -143,10 +144,7 @@ func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonica
 		}
 	}
 	if err != nil {
-		if refused := (*client.SDLError)(nil); errors.As(err, &refused) && refused.Code == string(sdl.SecurityUnsupported) {
-			return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
-		}
-		return err
+		return sdlAdvice(err)
 	}
 	if !f.asJSON {
 		f.printf("%s\n", answer.Payload.AppendJSON(nil))
@@ -158,6 +156,18 @@ func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonica
 		return nil
 	}
 	return f.followStates(ctx, events, v)
+}
+
+// sdlAdvice says more about what endpoints refuse.
+func sdlAdvice(err error) error {
+	refused := (*client.SDLError)(nil)
+	if !errors.As(err, &refused) || refused.Code != string(sdl.SecurityUnsupported) {
+		return err
+	}
+	if reason, _ := refused.Details.Get("reason").Text(); reason == carriage.DetailNotServed {
+		return advise(err, "Its operator has to set sdl.agent_id, sdl.keys and, for tools, sdl.tools.allow in the configuration of swpd. An endpoint that only\npasses envelopes on needs none of these: give the address of the partner (ADDR/PARTNER), or have sdl.routes name it.")
+	}
+	return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
 }
 
 // followStates prints what becomes of the task of a request.
