@@ -336,7 +336,7 @@ func TestWorkerLetsItsTasksEndWhenItIsInterrupted(t *testing.T) {
 	send := n.begin(t, "a2a", "send", n.quic, "--kind", "count", "--input", `{"in":1.50}`)
 	wantLines(t, send.read(5), firstHalf...)
 	w.kill(syscall.SIGINT)
-	w.hears("stopping once 1 tasks have ended")
+	w.hears("stopping at the end of 1 task")
 	open()
 	rest, code := send.wait()
 	wantLines(t, rest, secondHalf...)
@@ -349,7 +349,7 @@ func TestWorkerLetsItsTasksEndWhenItIsInterrupted(t *testing.T) {
 	send = n.begin(t, "a2a", "send", n.quic, "--kind", "count")
 	send.read(5)
 	w.kill(syscall.SIGINT)
-	w.hears("stopping once 1 tasks have ended")
+	w.hears("stopping at the end of 1 task")
 	w.kill(syscall.SIGTERM)
 	if _, ended := w.wait(); ended != 130 {
 		t.Errorf("exit status %d of a worker that was interrupted twice", ended)
