@@ -220,10 +220,11 @@ func TestTheRecordOfADeferredMessageIsLeftAloneByTheNextOne(t *testing.T) {
 		var end profiles.Responder
 		answering := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k}, profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 			_, w, err := req.Hold()
-			if err == nil {
-				end, err = w, w.Send(e1.Envelope{MsgType: typeAnswer, Payload: []byte("one")})
+			if err != nil {
+				return err
 			}
-			return err
+			end = w
+			return w.Send(e1.Envelope{MsgType: typeAnswer, Payload: []byte("one")})
 		}))
 		for i := range 4 { // which record an exchange gets is left to a sync.Pool
 			deferring.send(t, request(fmt.Sprintf("id-%05d", i), "deferred"))
