@@ -160,3 +160,43 @@ func TestPR02AnswersOnTheWayWhenACallIsClosedAreNotCharged(t *testing.T) {
 }
 
 func frameOf(env *e1.Envelope) int { return frame.HeaderSize + env.Size() }
+
+// Half an answer is no wrong answer: the connection is slow or lost, and whoever waits may
+// ask again.
+func TestAnAnswerThatStallsOrIsCutOffIsLostAndNotWrong(t *testing.T) {
+	for name, then := range map[string]func(transport.Stream){
+		"stalls":   func(transport.Stream) {},
+		"is reset": func(s transport.Stream) { s.Reset(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+				failed := make(chan error, 1)
+				go func() {
+					c, err := r.sess.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("x")})
+					if err == nil {
+						defer c.Close()
+						_, err = c.Recv(t.Context())
+					}
+					failed <- err
+				}()
+				stream := r.raw
+				if r.conn.Multiplexed() {
+					var err error
+					if stream, err = r.conn.Accept(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := frame.NewReader(stream, frame.Options{}).Next(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := stream.Write([]byte{0, 0, 0, 100, 1}); err != nil {
+					t.Fatal(err)
+				}
+				then(stream)
+				if err := <-failed; err == nil || profiles.Misanswered(err) {
+					t.Errorf("the call has failed with %v", err)
+				}
+			})
+		})
+	}
+}

@@ -91,6 +91,13 @@ func (l *lane) idleDeadline(now time.Time) time.Time {
 	return now.Add(min(idle, time.Minute)) // something is in flight
 }
 
+// errLate refuses a frame that takes too long, and errStalled fails the calls on its stream:
+// a connection that is slow or lost is no wrong answer.
+var (
+	errLate    = &profiles.Error{Code: profiles.InvalidFrame, Detail: "slow", Text: "frame took too long"}
+	errStalled = errors.New("endpoint: the stream stalled in the middle of a frame")
+)
+
 // silent handles a read deadline. Either a frame took too long, or it is time to release
 // the buffers of a silent stream, or the peer has been idle too long.
 func (l *lane) silent() {
@@ -99,7 +106,7 @@ func (l *lane) silent() {
 	switch {
 	case have > 0:
 		if !now.Before(l.frameDeadline()) {
-			l.refuseFrame(&profiles.Error{Code: profiles.InvalidFrame, Detail: "slow", Text: "frame took too long"})
+			l.refuseFrame(errLate)
 		}
 	case l.isIdle(now):
 		l.stopped = true

@@ -193,7 +193,10 @@ var errForeign = &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: "
 
 // garbled is the error of calls whose stream has brought what is no message.
 func garbled(fault *profiles.Error) error {
-	if fault.Pace || fault.Retryable {
+	switch {
+	case fault == errLate:
+		return errStalled
+	case fault.Pace, fault.Retryable:
 		return fault
 	}
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: fault.Detail, Text: "no answer, but a broken stream: " + fault.Text, Cause: fault}
