@@ -196,6 +196,15 @@ type Lane interface {
 	Close() error
 }
 
+// Room returns the size of the largest payload that can be sent on a lane beside extensions
+// of a size. For a lane that does not know its limits this is the default limit.
+func Room(on Lane, extensions int) int {
+	if lane, ok := on.(interface{ Room(extensions int) int }); ok {
+		return lane.Room(extensions)
+	}
+	return e1.DefaultMaxPayload
+}
+
 // Call is an exchange that this side opened.
 type Call interface {
 	// MsgID is the id the request went out with, valid until Close.

@@ -52,6 +52,17 @@ func (c *Config) mostPayload() Size {
 	return max(1, min(l.PayloadBytes, l.FrameBytes-l.ExtensionBytes, store.MaxValue)-relayOverhead)
 }
 
+// envelopeRoom is an upper bound of the octets of an envelope besides its payload and its
+// extensions.
+const envelopeRoom = 256
+
+// FramedPayload is the size up to which a payload fits in a frame with any extensions, and
+// with what is stored beside it in the store.
+func (c *Config) FramedPayload() Size {
+	l := &c.Limits
+	return max(1, min(l.PayloadBytes, l.FrameBytes-l.ExtensionBytes-envelopeRoom, store.MaxValue-l.ExtensionBytes-envelopeRoom))
+}
+
 func (c *Config) checkRelay(p *problems) {
 	r := &c.Relay
 	for _, row := range []struct {

@@ -3,6 +3,7 @@ package a2a
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -105,6 +106,11 @@ func (c *cursor) run() {
 			err = c.send(events)
 		}
 		switch {
+		case err == errSize:
+			// Whoever asks again gets the same answer.
+			c.t.fail(reasonSize)
+			c.finish(c.t.oversized())
+			return
 		case err != nil:
 			c.end(err)
 			return
@@ -214,6 +220,9 @@ func (c *cursor) send(events []tailEvent) error {
 			return err
 		}
 		env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeEvent, Extensions: ext, Payload: payload}
+		if len(payload) > profiles.Room(c.lane, len(ext)) {
+			return errSize
+		}
 		keeps.Put(&env)
 		if err := c.lane.Send(c.ctx, env); err != nil {
 			return err
@@ -248,6 +257,10 @@ func (c *cursor) finish(e *ending) {
 	if len(endpoint) > 0 {
 		env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtEndpoint, endpoint)
 	}
+	if short := c.t.oversized(); len(e.Result) > max(len(short.Result), profiles.Room(c.lane, len(env.Extensions))) {
+		c.finish(short) // the Result was stored when the limits were larger
+		return
+	}
 	e.Keeps.Put(&env)
 	profiles.Ended(c.w, e.outcome())
 	answer := !c.sent && (c.after || e.By == byUs)
@@ -263,6 +276,16 @@ func (c *cursor) finish(e *ending) {
 		profiles.Sent(c.w, &env)
 	}
 	c.end(err)
+}
+
+// errSize says that the next Event is above the limits for messages: it was stored when they
+// were larger, or came under larger ones.
+var errSize = errors.New("a2a: an event is too large to be sent")
+
+// oversized returns the ending that the initiator gets in place of what cannot be sent.
+func (t *task) oversized() *ending {
+	m := ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonSize)}
+	return &ending{By: byUs, Result: m.Append(nil)}
 }
 
 // outcome returns the outcome for metrics and the access log.

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 )
@@ -118,14 +116,15 @@ func (l *eventLog) note(id, message string) {
 	l.add(entry{payload: l.t.event(message, nil), id: id, done: func(error) {}})
 }
 
-// progress stores an Event of a Worker and waits for that.
+// progress stores an Event of a Worker and waits for that. The error for one above the limit
+// is a *Failure.
 func (l *eventLog) progress(message string, payload []byte) error {
 	if message == "" && len(payload) == 0 {
 		return errors.New("a2a: event without a message and without a payload")
 	}
 	body := l.t.event(strings.ToValidUTF8(message, "\uFFFD"), payload)
-	if len(body) > e1.DefaultMaxPayload {
-		return fmt.Errorf("a2a: event of %d octets, want %d at most", len(body), e1.DefaultMaxPayload)
+	if len(body) > l.t.s.opts.MaxPayload {
+		return &Failure{Reason: reasonSize}
 	}
 	done := make(chan error, 1)
 	l.add(entry{payload: body, id: uniqueID(), done: func(err error) { done <- err }})

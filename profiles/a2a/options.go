@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -60,6 +61,7 @@ type Options struct {
 
 	Tasks            int // unfinished tasks of peers, default 4,096
 	TasksPerIdentity int // unfinished tasks of one identity, default 1,024
+	MaxPayload       int // octets of an Event or a Result that this endpoint makes, as it can send them; default e1.DefaultMaxPayload
 	Events           int // of one task, default 65,536
 	EventBytes       int // octets of the Events of one task, default 64 MiB
 	Agents           int // known agent_ids, connected or not, default 1,024
@@ -115,6 +117,7 @@ func (o Options) withDefaults() Options {
 	o.Unreached = cmp.Or(o.Unreached, 5*time.Second)
 	o.Tasks = cmp.Or(o.Tasks, 4096)
 	o.TasksPerIdentity = cmp.Or(o.TasksPerIdentity, 1024)
+	o.MaxPayload = cmp.Or(o.MaxPayload, e1.DefaultMaxPayload)
 	o.Events = cmp.Or(o.Events, 65536)
 	o.EventBytes = cmp.Or(o.EventBytes, 64<<20)
 	o.Agents = cmp.Or(o.Agents, 1024)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 )
@@ -105,7 +104,7 @@ func (t *task) fail(reason string) {
 // the ending is stored, or with the error of the first try.
 func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
 	m.TaskID = t.ID
-	if m.Size() > e1.DefaultMaxPayload {
+	if m.Size() > t.s.opts.MaxPayload {
 		*m = ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonSize)}
 	}
 	e.Result = m.Append(make([]byte, 0, m.Size()))

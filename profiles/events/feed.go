@@ -43,7 +43,7 @@ func (b *Bus) Subscribe(filter *Filter, after *uint64) *Feed {
 // failed store, or because the Bus was closed.
 func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
 	for {
-		g := newGather()
+		g := newGather(fullOctets)
 		changed, err := f.reader.fill(ctx, g)
 		if !g.empty() {
 			head, tail := g.payload()

@@ -27,6 +27,7 @@ type gather struct {
 	buf     []byte // headroom, then the records as elements of the batch
 	large   []byte // the octets of the only record, if it is large
 	slot    bool   // it holds a slot for large records
+	full    int    // octets at which it is full, at most fullOctets
 	count   int
 	last    uint64 // number of the last record
 	entries [256]*entry
@@ -49,12 +50,14 @@ const (
 
 var gathers = sync.Pool{New: func() any { return new(gather) }}
 
-func newGather() *gather {
+// newGather returns a batch for payloads of at most room octets, unless one record alone has
+// more.
+func newGather(room int) *gather {
 	g := gathers.Get().(*gather) //nolint:errcheck // the pool holds nothing else
 	if g.buf == nil {
 		g.buf = make([]byte, headroom, 4096)
 	}
-	g.buf, g.count = g.buf[:headroom], 0
+	g.buf, g.full, g.count = g.buf[:headroom], min(fullOctets, room-headroom), 0
 	return g
 }
 
@@ -72,7 +75,7 @@ func (g *gather) empty() bool { return g.count == 0 }
 
 // fits reports whether a record may be added.
 func (g *gather) fits(octets []byte) bool {
-	return g.empty() || g.large == nil && g.count < MaxBatch && len(g.buf)+len(octets) <= fullOctets
+	return g.empty() || g.large == nil && g.count < MaxBatch && len(g.buf)+len(octets) <= g.full
 }
 
 // add adds a record. A large one is not copied.

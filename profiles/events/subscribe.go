@@ -174,6 +174,9 @@ func (s *subscription) deliver() error {
 // emptyBatch is the payload of an EVT_BATCH without records.
 var emptyBatch = p1.AppendHeader(nil, TypeBatch, 0)
 
+// cursorSize is the largest size of the extension with a cursor.
+const cursorSize = 16
+
 // next sends one batch, if there are events for it. It returns a channel to wait for before
 // the next batch, nil if that is due now. The subscriptions of one stream take turns: while
 // one waits for a slow peer, the others hold no buffers.
@@ -182,7 +185,7 @@ func (s *subscription) next() (changed <-chan struct{}, err error) {
 		return nil, err
 	}
 	defer func() { <-s.turn.slot }()
-	g := newGather()
+	g := newGather(profiles.Room(s.lane, cursorSize))
 	defer g.free(s.bus)
 	changed, err = s.reader.fill(s.ctx, g)
 	if !g.empty() && s.ctx.Err() == nil {

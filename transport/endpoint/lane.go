@@ -241,6 +241,16 @@ func (l *lane) Send(ctx context.Context, env e1.Envelope) error {
 	return err
 }
 
+// envelopeRoom is an upper bound of the octets of an envelope besides its extensions and its
+// payload.
+const envelopeRoom = 128
+
+// Room implements profiles.Room.
+func (l *lane) Room(extensions int) int {
+	opts := l.s.opts
+	return min(opts.Envelope.MaxPayload, opts.FrameLimit-extensions-envelopeRoom)
+}
+
 // Close implements profiles.Lane.
 func (l *lane) Close() error {
 	if l.s.conn.Multiplexed() && l.own.CompareAndSwap(true, false) {

@@ -93,18 +93,31 @@ func (o *output) reset(l *lane) {
 // sizeOf returns the octets of a message, or the error for one above the current limits.
 // End-to-end extensions for which there is no room are removed from it.
 func (o *output) sizeOf(env *e1.Envelope) (int, error) {
-	opts, size := o.l.s.opts, env.Size()
-	if size > opts.FrameLimit || len(env.Extensions) > opts.Envelope.MaxExtensions {
-		if ext := profiles.WithoutEndToEnd(env.Extensions); len(ext) < len(env.Extensions) {
-			env.Extensions = ext
-			size = env.Size()
+	size := env.Size()
+	if !o.allows(env, size) {
+		if curtail(env) {
 			o.l.s.ep.without.Add(1)
+			size = env.Size()
+		}
+		if !o.allows(env, size) {
+			return 0, &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
 		}
 	}
-	if size > opts.FrameLimit || len(env.Payload)+len(env.Tail) > opts.Envelope.MaxPayload || len(env.Extensions) > opts.Envelope.MaxExtensions {
-		return 0, &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
-	}
 	return size, nil
+}
+
+// allows reports whether a message of a size is within the current limits.
+func (o *output) allows(env *e1.Envelope, size int) bool {
+	opts := o.l.s.opts
+	return size <= opts.FrameLimit && len(env.Payload)+len(env.Tail) <= opts.Envelope.MaxPayload && len(env.Extensions) <= opts.Envelope.MaxExtensions
+}
+
+// curtail removes the end-to-end extensions of a message, and reports whether it had any.
+func curtail(env *e1.Envelope) bool {
+	ext := profiles.WithoutEndToEnd(env.Extensions)
+	had := len(ext) < len(env.Extensions)
+	env.Extensions = ext
+	return had
 }
 
 // send queues one frame. p decides what happens without room.

@@ -256,6 +256,7 @@ func (w *Workers) Offer(o *all.Options) error {
 	a.Workers = append(a.Workers, w.roster.registrations()...)
 	a.MayUse, a.Partners, a.Validate, a.Report = w.mayUse, w.conf.Partners.Identities(), w.validate, w.report
 	a.Retention, a.Deadline, a.Abandoned = c.Retention, c.Deadline, c.Abandoned
+	a.MaxPayload = int(w.conf.FramedPayload())
 	return nil
 }
 
