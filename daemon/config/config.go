@@ -113,6 +113,8 @@ type Limits struct {
 	ErrorBudget int `yaml:"error_budget"`
 	PaceBudget  int `yaml:"pace_budget"`
 
+	ReplayWindow time.Duration `yaml:"replay_window"` // how long a msg_id of a connection stays in use after its exchange; 0 = off
+
 	Idle    time.Duration `yaml:"idle"`
 	Body    time.Duration `yaml:"body"`
 	Write   time.Duration `yaml:"write"`

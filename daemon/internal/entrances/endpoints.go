@@ -53,7 +53,7 @@ func Section(prepare part.Prepare) part.Section {
 			"limits.frame_rate", "limits.frame_burst", "limits.connections", "limits.connections_per_identity", "limits.in_flight",
 			"limits.long_exchanges", "limits.handlers", "limits.in_flight_bytes", "limits.in_flight_bytes_per_connection",
 			"limits.outbound_bytes_per_connection", "limits.outbound_frames_per_connection", "limits.error_budget", "limits.pace_budget",
-			"limits.body", "limits.write", "rate", "freshness",
+			"limits.replay_window", "limits.body", "limits.write", "rate", "freshness",
 		},
 	}
 }
@@ -76,10 +76,11 @@ func (e *Endpoints) Prepare(c *config.Config) (part.Change, error) {
 func boundedBy(c *config.Config) endpoint.Options {
 	l := &c.Limits
 	o := endpoint.Options{
-		FrameLimit: int(l.FrameBytes),
-		Rate:       endpoint.Rate{Frames: l.FrameRate, Burst: c.Burst()},
-		Window:     endpoint.Window{Frames: c.Rate.Frames, Period: time.Duration(c.Rate.WindowMS) * time.Millisecond},
-		Freshness:  endpoint.Freshness{Skew: c.Freshness.Skew, Required: c.Freshness.Required},
+		FrameLimit:   int(l.FrameBytes),
+		Rate:         endpoint.Rate{Frames: l.FrameRate, Burst: c.Burst()},
+		Window:       endpoint.Window{Frames: c.Rate.Frames, Period: time.Duration(c.Rate.WindowMS) * time.Millisecond},
+		Freshness:    endpoint.Freshness{Skew: c.Freshness.Skew, Required: c.Freshness.Required},
+		ReplayWindow: l.ReplayWindow,
 		Bounds: endpoint.Bounds{
 			Connections:            l.Connections,
 			ConnectionsPerIdentity: l.ConnectionsPerIdentity,
