@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/slimwire/swp/e1"
@@ -12,23 +13,34 @@ import (
 // changes that for later connections.
 func TestAMsgIDStaysInUseForTheReplayWindow(t *testing.T) {
 	r := start(t, "limits: {replay_window: 1h}\n")
-	uses := func(second uint64) {
+	uses := func(answered string) {
 		t.Helper()
 		stream := r.raw(r.addrs[0])
 		w := &wire{t, stream, frame.NewReader(stream, frame.Options{})}
-		for i, answer := range []uint64{rpc.TypeResp, second} {
+		for i, id := range []string{"the same msg_id", "the same msg_id", "another msg_id"} {
 			w.send(e1.Envelope{
-				ProfileID: rpc.ProfileID, MsgType: rpc.TypeReq, MsgID: []byte("the same msg_id"),
-				Payload: encode(&rpc.Req{RPCID: []byte{byte(i)}, Method: []byte(rpc.MethodPing)}),
+				ProfileID: rpc.ProfileID, MsgType: rpc.TypeReq, MsgID: []byte(id),
+				Payload: encode(&rpc.Req{RPCID: []byte{'1' + byte(i)}, Method: []byte(rpc.MethodPing)}),
 			})
-			w.recv(rpc.ProfileID, answer)
+		}
+		got := ""
+		for !strings.HasSuffix(got, "3") {
+			var m rpc.Resp
+			answer := w.recv(rpc.ProfileID, rpc.TypeResp)
+			if err := m.Decode(answer.Payload); err != nil {
+				t.Fatal(err)
+			}
+			got += string(m.RPCID)
+		}
+		if got != answered {
+			t.Errorf("calls %s were answered, want %s", got, answered)
 		}
 	}
-	uses(rpc.TypeErr)
+	uses("13")
 	r.counts(`swpd_rejects_total{code="ERR_DUPLICATE_MSG_ID",detail="",profile="rpc"}`, "1")
 	r.rewrite("replay_window: 1h", "replay_window: 0s")
 	if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 {
 		t.Errorf("answer %+v", got)
 	}
-	uses(rpc.TypeResp)
+	uses("123")
 }
