@@ -24,6 +24,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
+	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -68,6 +69,7 @@ func (d *daemon) makeBase() error {
 	d.trail, err = trail.New(trail.Options{
 		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
 		Rule: d.guard.RuleOf, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
+		Partners: func() []receipts.Partner { return d.partners.Receipts() }, Roots: d.credentials.RootsOf,
 	})
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func (d *daemon) makeBackends() error {
 	d.add(d.teams)
 	d.partners = partners.New(partners.Options{
 		Config: d.config, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
-		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Taken: d.servers.Yield, Stored: d.state.Named, Forgotten: d.exchanges.ForgetPartner,
+		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Forgotten: d.exchanges.ForgetPartner,
 	})
 	d.add(d.partners)
 	d.endpoints.InFlightOf = d.partners.InFlight

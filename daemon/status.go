@@ -7,6 +7,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/daemon/internal/partners"
 	"github.com/slimwire/swp/daemon/internal/storage"
+	"github.com/slimwire/swp/internal/receipts"
 )
 
 // Status is the answer of swpd status. It contains no arguments, environment or payloads.
@@ -26,6 +27,8 @@ type Status struct {
 	Departing []string  `json:"mcp_servers_departing"` // removed or changed, with calls in flight
 
 	Partners []partners.Status `json:"partners"`
+
+	Receipts []receipts.Status `json:"receipts"` // of exchanges with partners; empty if audit.receipts is off
 
 	Certificates []identity.Info `json:"certificates"` // in force, and the last ones of partners
 }
@@ -47,6 +50,7 @@ func (d *daemon) status() Status {
 		Servers:   d.servers.Names(),
 		Departing: d.servers.Departing(),
 		Partners:  d.partners.Status(),
+		Receipts:  d.trail.Receipts(),
 
 		Certificates: d.certificates(),
 	}

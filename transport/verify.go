@@ -70,6 +70,16 @@ func (p *Policy) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage, 
 // as a Policy verifies peers that dial: the limits on size and number come before any
 // signature. roots is required. Identity returns the identity of the leaf.
 func VerifyClient(roots *x509.CertPool, chain []*x509.Certificate, now time.Time) error {
+	return verifyCapped(roots, chain, x509.ExtKeyUsageClientAuth, now)
+}
+
+// VerifySigner is VerifyClient for the chain behind a signature, which may be that of either
+// side of a connection.
+func VerifySigner(roots *x509.CertPool, chain []*x509.Certificate, at time.Time) error {
+	return verifyCapped(roots, chain, x509.ExtKeyUsageAny, at)
+}
+
+func verifyCapped(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
 	switch {
 	case len(chain) == 0:
 		return errNoCertificate
@@ -79,7 +89,7 @@ func VerifyClient(roots *x509.CertPool, chain []*x509.Certificate, now time.Time
 	if err := checkCaps(chain); err != nil {
 		return err
 	}
-	return verifyAgainst(roots, chain, x509.ExtKeyUsageClientAuth, now)
+	return verifyAgainst(roots, chain, usage, now)
 }
 
 func verifyAgainst(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {

@@ -16,8 +16,8 @@ const (
 	MaxExchanges = 1000 // exchanges
 
 	maxName      = 2048     // octets of an identity
-	maxChain     = 8        // certificates
-	maxChainSize = 64 << 10 // octets of all of them
+	maxChain     = 5        // certificates
+	maxChainSize = 32 << 10 // octets of all of them
 	maxSignature = 1024     // octets
 	minMsgID     = 8        // octets of a msg_id
 	maxMsgID     = 64

@@ -80,11 +80,6 @@ func TrustHolders(roots *x509.CertPool) Trust {
 		if held != signer {
 			return fmt.Errorf("its certificate is of %q, want %q", held, signer)
 		}
-		between := x509.NewCertPool()
-		for _, c := range chain[1:] {
-			between.AddCert(c)
-		}
-		_, err = chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-		return err
+		return transport.VerifySigner(roots, chain, at)
 	}
 }

@@ -218,6 +218,18 @@ func (l *Link) lost(ctx context.Context, up *Up, err error, again bool) error {
 	return profiles.LinkFault(profiles.DetailLinkLost, "the link to "+partner+" was lost"+then, again, err)
 }
 
+// Lists returns the current session, nil while the partner is away, and whether the last
+// answer of the partner to swp.info lists an optional method. asked is false before there
+// was one.
+func (l *Link) Lists(method string) (s *endpoint.Session, listed, asked bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current == nil {
+		return nil, false, false
+	}
+	return l.current.Session, slices.Contains(l.current.info.Methods, method), true
+}
+
 // Status returns the current state.
 func (l *Link) Status() Status {
 	l.mu.Lock()

@@ -50,6 +50,10 @@ type Options struct {
 	// are no partners.
 	Partner func(identity string) bool
 
+	// Methods returns the optional built-in methods that a federation partner may call, for
+	// swp.info. It is called on the read loop. Nil: there are none.
+	Methods func(peer *profiles.Peer) []string
+
 	// Idle is the idle timeout of connections, for swp.info: that of the endpoint's Bounds.
 	// Zero: swp.info has none.
 	Idle time.Duration
@@ -327,6 +331,9 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 		}
 		info.IdleMillis = opts.Idle.Milliseconds()
 		info.Partner = opts.Partner != nil && opts.Partner(peer.Identity)
+		if info.Partner && opts.Methods != nil {
+			info.Methods = opts.Methods(peer)
+		}
 		for _, p := range s.Registry.All() {
 			types := make([]uint64, len(p.Types))
 			for i, row := range p.Types {

@@ -18,6 +18,10 @@ const (
 	MethodEcho = "swp.echo" // the result is the params
 	MethodInfo = "swp.info" // no params, the result is an Info as JSON
 	MethodSync = "swp.sync" // params: none, or msg_ids, each behind its length as a uvarint; empty result
+
+	// MethodReceipt exchanges receipts between partners (docs/wire.md). It is only called at
+	// a partner that lists it in its Info.
+	MethodReceipt = "swp.audit.receipt"
 )
 
 // Info is the offer of an endpoint to a peer.
@@ -33,6 +37,10 @@ type Info struct {
 
 	// Targets that the peer may name, such as MCP servers.
 	Targets []string `json:"targets"`
+
+	// Methods are the optional built-in methods that a federation partner may call, such as
+	// swp.audit.receipt.
+	Methods []string `json:"methods,omitempty"`
 
 	// Partner says that the peer is a federation partner here: a session with it carries
 	// forwarded messages of both ends.
@@ -77,7 +85,7 @@ type ProfileInfo struct {
 	Types []uint64 `json:"types"`
 }
 
-func builtin(info func(*profiles.Peer) Info) map[string]Method {
+func builtin(opts *Options) map[string]Method {
 	empty := func(*profiles.Request, []byte) ([]byte, error) { return nil, nil }
 	m := map[string]Method{
 		MethodPing: {Repeatable: true, always: true, Inline: empty},
@@ -93,9 +101,14 @@ func builtin(info func(*profiles.Peer) Info) map[string]Method {
 			return nil
 		}},
 	}
-	if info != nil {
+	if info := opts.Info; info != nil {
 		m[MethodInfo] = Method{Repeatable: true, Inline: func(req *profiles.Request, _ []byte) ([]byte, error) {
 			return json.Marshal(info(req.Session.Peer()))
+		}}
+	}
+	if receipt := opts.Receipt; receipt != nil {
+		m[MethodReceipt] = Method{always: true, local: true, Detached: func(ctx context.Context, req *profiles.Request, params []byte, _ func([]byte) error) ([]byte, error) {
+			return receipt(ctx, req.Session.Peer(), params)
 		}}
 	}
 	return m

@@ -56,6 +56,10 @@ type Options struct {
 	// must not block. Nil: the method is not served.
 	Info func(peer *profiles.Peer) Info
 
+	// Receipt returns the result of swp.audit.receipt for a peer. It judges itself which
+	// peers may call it. Nil: the method is not served.
+	Receipt func(ctx context.Context, peer *profiles.Peer, params []byte) ([]byte, error)
+
 	// Access is asked for operation call of profile rpc on each method, including the
 	// built-in ones. A denied call is answered with unauthorized, whether or not the method
 	// exists. Nil means profiles.Everyone.
@@ -116,7 +120,7 @@ func New(opts Options) (*profiles.Profile, error) {
 		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
 	}
 	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy, resolve: opts.Resolve, toward: opts.Toward, identity: opts.Identity}
-	for name, m := range builtin(opts.Info) {
+	for name, m := range builtin(&opts) {
 		s.methods[name] = &method{Method: m, name: name}
 	}
 	for i := range opts.Brought {
@@ -159,6 +163,7 @@ func New(opts Options) (*profiles.Profile, error) {
 		Extensions: []uint64{profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain, profiles.ExtTarget},
 		Methods: []profiles.Method{
 			{Name: MethodPing, Open: true}, {Name: MethodEcho, Open: true}, {Name: MethodInfo, Open: true}, {Name: MethodSync, Open: true},
+			{Name: MethodReceipt, Open: true},
 		},
 		Scope:     profiles.ScopeRPC,
 		Behind:    profiles.PassedOn,

@@ -23,6 +23,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -80,6 +81,9 @@ type Options struct {
 		Refuse(conn transport.Conn) error
 		RecheckAll(open []transport.Conn) (kept, closed int)
 	}
+
+	// Changed is called when a link has got a session. It must not block.
+	Changed func()
 
 	// Taken is called when the partners change: a name that was local may now belong to a
 	// partner.
@@ -298,6 +302,7 @@ func (p *Partners) observe(e partner.Event) {
 	switch e.What {
 	case partner.Connected:
 		p.log.Info("partner connected", fields...)
+		p.o.Changed()
 	case partner.Lost:
 		p.log.Warn("partner disconnected", append(fields, zap.NamedError("cause", e.Err))...)
 	case partner.Failed:
@@ -364,6 +369,21 @@ func (p *Partners) Status() []Status {
 		s.Failure = boundlog.Clean(s.Failure)
 		s.Queue.Messages, s.Queue.Octets = p.o.Served.Set().Relay.Waiting(link.Name())
 		list = append(list, s)
+	}
+	return list
+}
+
+// Receipts returns the links and whether their partners exchange receipts.
+func (p *Partners) Receipts() (list []receipts.Partner) {
+	for _, link := range p.directory.Links() {
+		one := receipts.Partner{Name: link.Name(), Identity: link.Identity()}
+		switch s, listed, asked := link.Lists(rpc.MethodReceipt); {
+		case listed:
+			one.Session, one.Offer = s, receipts.Listed
+		case asked:
+			one.Offer = receipts.Absent
+		}
+		list = append(list, one)
 	}
 	return list
 }

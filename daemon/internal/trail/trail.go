@@ -1,10 +1,12 @@
 // Package trail writes exchanges to the audit trail: the request of the peer, the deciding
-// rule, and the outcome. Package audit defines the format of the files.
+// rule, and the outcome. It exchanges receipts with partners. Package audit defines the
+// format of the files.
 package trail
 
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"slices"
 	"sync"
@@ -18,7 +20,9 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/audit"
+	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -38,6 +42,8 @@ type Trail struct {
 	file atomic.Pointer[audit.Trail]
 	mu   sync.Mutex // guards opening the files
 
+	book *receipts.Book
+
 	records, lost atomic.Uint64
 }
 
@@ -56,11 +62,22 @@ type Options struct {
 
 	// RecordLong records the unfinished exchanges that began before a time.
 	RecordLong func(before time.Time)
+
+	// Partners returns the links for receipts, and Roots the authorities of an identity.
+	Partners func() []receipts.Partner
+	Roots    func(identity string) *x509.CertPool
 }
 
 // New opens the trail of a configuration.
 func New(o Options) (*Trail, error) {
 	t := &Trail{o: o}
+	t.book = receipts.New(receipts.Options{
+		Self: o.Identity, Certificate: o.Certificate, Roots: o.Roots, Partners: o.Partners,
+		Keep: t.keep, Find: t.find, Observe: t.observe,
+		Call: func(ctx context.Context, s profiles.Session, params []byte) ([]byte, error) {
+			return rpc.Call(ctx, s, rpc.MethodReceipt, params)
+		},
+	})
 	if err := t.use(o.Config); err != nil {
 		return nil, err
 	}
@@ -79,6 +96,7 @@ func (t *Trail) use(c *config.Config) error {
 		file.Bound(int64(c.Audit.Size))
 	}
 	t.mode.Store(&mode)
+	t.book.Enable(c.Audit.Receipts)
 	return nil
 }
 
@@ -87,6 +105,9 @@ func (t *Trail) open(mode string, c *config.Config) (*audit.Trail, error) {
 	defer t.mu.Unlock()
 	if file := t.file.Load(); file != nil || mode == config.AuditOff {
 		return file, nil
+	}
+	if c.Audit.Receipts {
+		t.book.Recover(audit.Recent(context.Background(), t.o.Config.AuditDir(), recovered))
 	}
 	file, err := audit.Open(audit.Options{
 		Dir: t.o.Config.AuditDir(), Size: int64(c.Audit.Size),
@@ -97,6 +118,10 @@ func (t *Trail) open(mode string, c *config.Config) (*audit.Trail, error) {
 	}
 	return file, err
 }
+
+// recovered is how many octets of the trail are read at a start, for exchanges without a
+// receipt.
+const recovered = 8 << 20
 
 // Section is the reloadable part of the configuration.
 func Section(prepare part.Prepare) part.Section {
@@ -127,8 +152,11 @@ func (t *Trail) failed(err error) {
 	t.o.Log.Error("audit records cannot be written", zap.Error(err), zap.Bool("exchanges_refused", *t.mode.Load() == config.AuditAll))
 }
 
-// Serve implements part.Part: it records long exchanges.
+// Serve implements part.Part: it records long exchanges, and exchanges receipts.
 func (t *Trail) Serve(ctx context.Context) {
+	var exchanging sync.WaitGroup
+	defer exchanging.Wait()
+	exchanging.Go(func() { t.book.Run(ctx) })
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
@@ -147,6 +175,7 @@ func (t *Trail) Look(h *part.Health) {
 	if file == nil {
 		return
 	}
+	t.lookReceipts(h)
 	switch err := file.Err(); {
 	case err == nil:
 	case *t.mode.Load() == config.AuditAll:
@@ -164,8 +193,9 @@ func (t *Trail) Close() error {
 	return nil
 }
 
-// unrecorded are methods without records: they only show that the other end responds.
-var unrecorded = []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodSync, rpc.MethodInfo}
+// unrecorded are methods without records: they only show that the other end responds, or
+// are about records.
+var unrecorded = []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodSync, rpc.MethodInfo, rpc.MethodReceipt}
 
 // Admit implements endpoint.Recorder.
 func (t *Trail) Admit(req *profiles.Request) error {
@@ -173,7 +203,7 @@ func (t *Trail) Admit(req *profiles.Request) error {
 	if file == nil || *t.mode.Load() != config.AuditAll || file.Err() == nil {
 		return nil
 	}
-	if call := (rpc.Req{}); req.ProfileID == rpc.ProfileID && call.Decode(req.Payload) == nil && slices.Contains(unrecorded, string(call.Method)) {
+	if withoutRecord(&req.Envelope) {
 		return nil
 	}
 	return &profiles.Error{
@@ -181,13 +211,22 @@ func (t *Trail) Admit(req *profiles.Request) error {
 	}
 }
 
+// withoutRecord reports whether a message calls a method without records.
+func withoutRecord(env *e1.Envelope) bool {
+	if env.ProfileID != rpc.ProfileID || env.MsgType != rpc.TypeReq {
+		return false
+	}
+	var call rpc.Req
+	return call.Decode(env.Payload) == nil && slices.Contains(unrecorded, string(call.Method))
+}
+
 // wants returns the trail for an exchange; nil if it is not recorded.
-func (t *Trail) wants(r *endpoint.Report) *audit.Trail {
+func (t *Trail) wants(r *endpoint.Report, crossing *receipts.Ledger) *audit.Trail {
 	file, mode := t.file.Load(), *t.mode.Load()
 	switch {
 	case file == nil, mode == config.AuditOff, mode == config.AuditDenials && r.Outcome != profiles.OutcomeDenied:
 		return nil
-	case r.Subject.Part && r.Outcome == profiles.OutcomeOK, r.Verdict.Detail == "audit":
+	case r.Subject.Part && r.Outcome == profiles.OutcomeOK && crossing == nil, r.Verdict.Detail == "audit":
 		return nil
 	case r.Verdict.ProfileID == rpc.ProfileID && slices.Contains(unrecorded, r.Subject.Name):
 		return nil
@@ -209,12 +248,13 @@ func (t *Trail) Commit() {
 }
 
 func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
-	file := t.wants(r)
+	v := &r.Verdict
+	peer := v.Session.Peer()
+	ledger := t.book.Answers(peer.Identity)
+	file := t.wants(r, ledger)
 	if file == nil {
 		return 0
 	}
-	v := &r.Verdict
-	peer := v.Session.Peer()
 	rec := audit.Record{
 		Time: r.Began.Add(r.Took), Took: r.Took, Begins: begins, Begun: r.Begun, Identity: bounded(peer.Identity),
 		Profile: r.Subject.Profile, Operation: bounded(r.Subject.Operation), Name: bounded(r.Subject.Name),
@@ -228,7 +268,23 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 		rec.Chain = hex.EncodeToString([]byte(d.ChainID))
 	}
 	rec.Hints = profiles.FormatHints(profiles.AllHints(r.Context))
-	sequence := file.Append(&rec)
+	if ledger == nil || begins {
+		return t.append(file, &rec)
+	}
+	rec.Crossing = audit.Crossing{
+		MsgID: slices.Clone(v.MsgID), ProfileID: v.ProfileID, MsgType: v.MsgType, AnswerType: r.AnswerType, Caller: r.Caller, Target: r.Target,
+		Complete: r.Outcome != profiles.OutcomeLost,
+	}
+	sequence := t.append(file, &rec)
+	if sequence > 0 {
+		ledger.Answered(rec.Exchange(), receipts.About{Sequence: sequence, Profile: rec.Profile, Operation: rec.Operation})
+	}
+	return sequence
+}
+
+// append adds a record, and counts it.
+func (t *Trail) append(file *audit.Trail, rec *audit.Record) uint64 {
+	sequence := file.Append(rec)
 	if sequence == 0 {
 		t.lost.Add(1)
 		return 0
@@ -262,6 +318,9 @@ func (t *Trail) Describe(ch chan<- *prometheus.Desc) {
 	ch <- recordsTotal
 	ch <- recordsLost
 	ch <- failing
+	ch <- receiptsTotal
+	ch <- receiptExchanges
+	ch <- receiptWaiting
 }
 
 // Collect implements prometheus.Collector.
@@ -273,4 +332,5 @@ func (t *Trail) Collect(ch chan<- prometheus.Metric) {
 		down = 1
 	}
 	ch <- prometheus.MustNewConstMetric(failing, prometheus.GaugeValue, down)
+	t.collectReceipts(ch)
 }

@@ -1,0 +1,247 @@
+package daemon
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slimwire/swp/internal/audit"
+	"github.com/slimwire/swp/internal/receipts"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+const withReceipts = "audit: {receipts: true}\n"
+
+// receipts returns the state of the receipts with a partner.
+func (o *organisation) receipts(partner string) receipts.Status {
+	o.t.Helper()
+	_, body := o.get("/status")
+	var s Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		o.t.Fatal(err)
+	}
+	for _, r := range s.Receipts {
+		if r.Partner == partner {
+			return r
+		}
+	}
+	return receipts.Status{}
+}
+
+// receipted waits until both ends of a link exchange receipts.
+func receipted(a, b *organisation) {
+	a.t.Helper()
+	a.until("receipts of "+b.name, func() bool { return a.receipts(b.name).Used })
+	b.until("receipts of "+a.name, func() bool { return b.receipts(a.name).Used })
+}
+
+// agreed waits until n exchanges between two ends have receipts at both.
+func agreed(a, b *organisation, n uint64) {
+	a.t.Helper()
+	for _, row := range []struct{ at, of *organisation }{{a, b}, {b, a}} {
+		row.at.until("receipts", func() bool { s := row.at.receipts(row.of.name); return s.Waiting == 0 && s.Confirmed >= n })
+		if s := row.at.receipts(row.of.name); s.Differing+s.Unknown+s.Skipped+s.Refused > 0 {
+			row.at.t.Errorf("%s: %+v\n%s", row.at.name, s, row.at.log)
+		}
+	}
+}
+
+// proof writes the proof of the record of an organisation that suits, and has somebody
+// check the file who has nothing but the authority of the other end.
+func (o *organisation) proof(of *organisation, suits func(r *recorded) bool) *audit.Proof {
+	o.t.Helper()
+	var at uint64
+	for _, r := range o.trail() {
+		if suits(&r) {
+			at = r.Sequence
+		}
+	}
+	if at == 0 {
+		o.t.Fatalf("%s has no such record", o.name)
+	}
+	p, err := audit.Prove(o.t.Context(), filepath.Join(o.dir, "data", "audit"), at)
+	if err != nil {
+		o.t.Fatalf("%s: %v", o.name, err)
+	}
+	octets, err := p.Octets()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	trust := audit.TrustHolders(rootsOf(o.t, of.ca()))
+	got, err := audit.CheckProof(octets, trust)
+	if err != nil {
+		o.t.Fatalf("%s: %v", o.name, err)
+	}
+	if got.Signer != of.identity || got.Partner != o.identity {
+		o.t.Errorf("%s: of %s for %s", o.name, got.Signer, got.Partner)
+	}
+	for i := 0; i < len(octets); i += 7 {
+		changed := bytes.Clone(octets)
+		changed[i] ^= 1
+		if _, err := audit.CheckProof(changed, trust); err == nil {
+			o.t.Errorf("octet %d changed: it proves the same", i)
+		}
+	}
+	if _, err := audit.CheckProof(octets, audit.TrustHolders(rootsOf(o.t, o.ca()))); err == nil {
+		o.t.Error("the authority of the other side vouches for it")
+	}
+	return got
+}
+
+func rootsOf(t *testing.T, file string) *x509.CertPool {
+	t.Helper()
+	pem, err := os.ReadFile(file)
+	pool := x509.NewCertPool()
+	if err != nil || !pool.AppendCertsFromPEM(pem) {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+func sumOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func TestAThirdPartyChecksWhatWasAskedAndAnsweredBetweenPartners(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, withReceipts, withReceipts+modernYAML(t))
+		a, b := row[0], row[1]
+		receipted(a, b)
+		s := a.mustDial(a.addrs[transport])
+		answer := s.mustAsk(t, "b/modern", modernCall)
+		if _, err := rpc.Call(t.Context(), s.Session, "b/nothing", nil); err == nil {
+			t.Error("b knows the method")
+		}
+		if _, err := rpc.Call(t.Context(), profiles.Toward(b.mustDial(b.addrs[transport]).Session, "a"), "swp.agents.list", nil); err != nil {
+			t.Error(err)
+		}
+		agreed(a, b, 3)
+		request := func(r *recorded) bool { return r.Sent() && r.Entry.Profile == "mcp" && r.Request == sumOf(modernCall) }
+		p := a.proof(b, request)
+		if p.Side != "answered" || !p.Complete || p.Request != sumOf(modernCall) || p.Answer != sumOf(answer) || p.Profile != 1 {
+			t.Errorf("a has of b: %+v", p)
+		}
+		q := b.proof(a, func(r *recorded) bool { return !r.Sent() && r.Name == "modern/exact" })
+		if q.Side != "asked" || q.Request != p.Request || q.Answer != p.Answer || q.MsgID != p.MsgID {
+			t.Errorf("b has of a: %+v", q)
+		}
+		if refused := a.proof(b, func(r *recorded) bool { return r.Sent() && r.Entry.Profile == "rpc" && r.AnswerType == rpc.TypeErr }); !refused.Complete {
+			t.Errorf("%+v", refused)
+		}
+		a.proof(b, func(r *recorded) bool { return !r.Sent() && r.Name == "swp.agents.list" })
+		for _, o := range row {
+			if f := findings(o); len(f) > 0 {
+				t.Errorf("%s: %v", o.name, f)
+			}
+			if err := o.end(); err != nil {
+				t.Error(err)
+			}
+			o.verified()
+		}
+	})
+}
+
+// findings returns what is said to be wrong with receipts.
+func findings(o *organisation) (list []string) {
+	for _, r := range o.trail() {
+		if r.Finding() {
+			list = append(list, r.Outcome+": "+r.Reason)
+		}
+	}
+	return list
+}
+
+func TestReceiptsGoOnAfterARestartOfEitherEnd(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, withReceipts, withReceipts)
+		a, b := row[0], row[1]
+		receipted(a, b)
+		call := func() {
+			t.Helper()
+			if _, err := rpc.Call(t.Context(), profiles.Toward(a.mustDial(a.addrs[transport]).Session, "b"), "swp.agents.list", nil); err != nil {
+				t.Error(err)
+			}
+		}
+		call()
+		if err := a.end(); err != nil { // before the receipt, most of the time
+			t.Fatal(err)
+		}
+		a.again()
+		a.connected("b")
+		receipted(a, b)
+		call()
+		sent := func() (n int) {
+			for _, r := range a.trail() {
+				if r.Sent() {
+					n++
+				}
+			}
+			return n
+		}
+		a.until("receipts", func() bool { return a.receipts("b").Waiting == 0 })
+		for i := range sent() {
+			n := 0
+			a.proof(b, func(r *recorded) bool {
+				if !r.Sent() {
+					return false
+				}
+				n++
+				return n == i+1
+			})
+		}
+		if n := sent(); n < 2 {
+			t.Errorf("%d exchanges, want 2 at least", n)
+		}
+		if f := append(findings(a), findings(b)...); len(f) > 0 {
+			t.Error(f)
+		}
+	})
+}
+
+func TestAPartnerWithoutReceiptsIsSentNone(t *testing.T) {
+	row := inARow(t, 0, withReceipts, "")
+	a, b := row[0], row[1]
+	s := a.mustDial(a.addrs[0])
+	for range 3 {
+		if _, err := rpc.Call(t.Context(), profiles.Toward(s.Session, "b"), "swp.agents.list", nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := a.receipts("b"); got.Used || got.Waiting != 0 || got.Sent != 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, r := range a.trail() {
+		if r.Sent() {
+			t.Errorf("recorded for receipts: %+v", r)
+		}
+	}
+	if got := b.trail(); len(got) == 0 {
+		t.Error("b has no trail")
+	}
+	if _, err := rpc.Call(t.Context(), b.mustDial(b.addrs[0]).Session, rpc.MethodReceipt, nil); err == nil || !strings.Contains(err.Error(), rpc.CodeUnauthorized) {
+		t.Errorf("a receipt for an endpoint that wants none: %v", err)
+	}
+}
+
+func TestTheReceiptOfACallerThatIsNoPartnerIsRefused(t *testing.T) {
+	r := start(t, withReceipts)
+	s := r.mustDial(r.addrs[0])
+	if _, err := rpc.Call(t.Context(), s.Session, rpc.MethodReceipt, []byte("x")); err == nil || !strings.Contains(err.Error(), rpc.CodeUnauthorized) {
+		t.Errorf("%v", err)
+	}
+	info, err := rpc.Call(t.Context(), s.Session, rpc.MethodInfo, nil)
+	if err != nil || strings.Contains(string(info), rpc.MethodReceipt) {
+		t.Errorf("%s, %v", info, err)
+	}
+	if got := r.trail(); len(got) > 0 {
+		t.Errorf("it left a record: %+v", got)
+	}
+}

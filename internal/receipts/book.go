@@ -1,0 +1,279 @@
+// Package receipts exchanges receipts of exchanges with partners: each end signs what has
+// crossed the link, and keeps what the other end has signed.
+//
+// The end that opened exchanges lists up to 1,000 of them in a receipt and sends it by the
+// RPC method swp.audit.receipt, at most once a second. The other end compares it with its
+// own records, keeps it, and answers with its own receipt about the same exchanges, which
+// the first end compares and keeps. An exchange has the same name at both ends: the
+// identities of the ends and its msg_id.
+//
+// A receipt is kept only if every exchange in it is known here and has no receipt yet.
+// Otherwise the answer says which are unknown or repeated, nothing is kept, and the sender
+// sends the others again. So a partner cannot fill the trail with statements about nothing.
+//
+// What waits for a receipt is in memory, within bounds, and in the trail: Recover finds it
+// again after a restart.
+//
+// Specification: docs/wire.md, "Receipts".
+package receipts
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/internal/audit"
+	"github.com/slimwire/swp/profiles"
+)
+
+// Options configure a Book. Nil functions are not allowed.
+type Options struct {
+	Self        func() string                        // identity of this endpoint
+	Certificate func() *tls.Certificate              // signs
+	Roots       func(identity string) *x509.CertPool // authorities of a partner
+
+	Partners func() []Partner // the present state of the links
+
+	// Keep writes a receipt of a partner to the trail, and returns its sequence. Find adds
+	// a finding.
+	Keep func(partner string, r *audit.Receipt) (uint64, error)
+	Find func(f *audit.ReceiptFinding)
+
+	// Call calls the method of a partner.
+	Call func(ctx context.Context, s profiles.Session, params []byte) ([]byte, error)
+
+	// Observe is called for what an operator should know of. It must not block.
+	Observe func(e Event)
+}
+
+// Event is something wrong with receipts.
+type Event struct {
+	Partner   string
+	What      string // one word, as in the trail
+	Text      string
+	Exchanges int // how many it is about; 0: a whole receipt
+}
+
+// Limits of what waits, for each partner.
+const (
+	maxDue   = 8192       // exchanges that were asked and have no receipt
+	maxKnown = 2 * maxDue // exchanges that were answered, with and without a receipt
+
+	every    = time.Second      // shortest time between two receipts
+	lookEach = every / 4        // interval of looking for what is due
+	patience = 10 * time.Second // for the answer of a partner
+	skew     = 5 * time.Minute  // of the clocks
+	burst    = 3                // receipts that may arrive at once
+
+	// A partner that does not know an exchange is asked maxTries times. If no answer has
+	// arrived here the exchange may still go on there, so it is asked for as long as mayLast.
+	maxTries  = 6
+	mayLast   = 10 * time.Minute
+	longPause = 30 * time.Second
+)
+
+// Book has the receipts of all partners. It is safe for concurrent use.
+type Book struct {
+	o  Options
+	on atomic.Bool
+
+	mu      sync.Mutex // guards changes of ledgers
+	ledgers atomic.Pointer[map[string]*Ledger]
+	changed chan struct{}
+}
+
+// New returns a Book that is off.
+func New(o Options) *Book {
+	b := &Book{o: o, changed: make(chan struct{}, 1)}
+	none := make(map[string]*Ledger)
+	b.ledgers.Store(&none)
+	return b
+}
+
+// Enable turns the receipts on or off. Off forgets what waits.
+func (b *Book) Enable(on bool) {
+	if b.on.Swap(on) && !on {
+		for _, l := range *b.ledgers.Load() {
+			l.forget()
+		}
+	}
+}
+
+// Offer says whether a partner lists the method in its swp.info.
+type Offer uint8
+
+// Values of Offer.
+const (
+	Unknown Offer = iota // it was not asked yet
+	Absent
+	Listed
+)
+
+// Partner is the present state of the link to a partner.
+type Partner struct {
+	Name, Identity string
+	Session        profiles.Session // nil while it is away
+	Offer          Offer
+}
+
+// look takes up the present state of the links.
+func (b *Book) look() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.o.Partners()
+	old := *b.ledgers.Load()
+	next, same := make(map[string]*Ledger, len(list)), len(list) == len(old)
+	for _, p := range list {
+		l := old[p.Identity]
+		if l == nil {
+			l, same = b.ledger(p.Identity), false
+		}
+		next[p.Identity] = l
+		l.set(p)
+	}
+	if !same {
+		b.ledgers.Store(&next)
+	}
+}
+
+func (b *Book) ledger(identity string) *Ledger {
+	return &Ledger{b: b, identity: identity, known: make(map[string]*entry)}
+}
+
+// of returns the ledger of a partner; nil if it is none, or if receipts are off.
+func (b *Book) of(identity string) *Ledger {
+	if !b.on.Load() {
+		return nil
+	}
+	return (*b.ledgers.Load())[identity]
+}
+
+// Asks returns the ledger for exchanges that are opened at a partner; nil if there are no
+// receipts for them.
+func (b *Book) Asks(identity string) *Ledger {
+	if l := b.of(identity); l != nil && Offer(l.offer.Load()) == Listed {
+		return l
+	}
+	return nil
+}
+
+// Answers returns the ledger for exchanges that a partner opens; nil if there are no
+// receipts for them.
+func (b *Book) Answers(identity string) *Ledger {
+	if l := b.of(identity); l != nil && l.told.Load() && Offer(l.offer.Load()) != Absent {
+		return l
+	}
+	return nil
+}
+
+// Tell reports whether the method is listed in swp.info for a partner, which may use it from
+// then on.
+func (b *Book) Tell(identity string) bool {
+	l := b.of(identity)
+	if l == nil && b.on.Load() { // a new one
+		b.look()
+		l = b.of(identity)
+	}
+	if l != nil {
+		l.told.Store(true)
+	}
+	return l != nil
+}
+
+// Recover takes up what had no receipt when the process ended. Call it before Enable.
+func (b *Book) Recover(entries iter.Seq[*audit.Entry]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := maps.Clone(*b.ledgers.Load())
+	of := func(identity string) *Ledger {
+		if all[identity] == nil {
+			all[identity] = b.ledger(identity)
+			all[identity].told.Store(true) // else there would be no such records
+		}
+		return all[identity]
+	}
+	for e := range entries {
+		switch x, ok := e.Crossed(); {
+		case ok && x.Asked:
+			of(e.Other).Asked(x, About{e.Sequence, e.Profile, e.Operation})
+		case ok:
+			of(e.Identity).Answered(x, About{e.Sequence, e.Profile, e.Operation})
+		case e.Finding():
+			if id, err := hex.DecodeString(e.MsgID); err == nil && e.Outcome != outcomeOf(differs) {
+				of(e.Identity).drop(id)
+			}
+		case len(e.Receipt) > 0:
+			if r, err := audit.ParseReceipt(e.Receipt); err == nil {
+				of(e.Identity).recovered(r)
+			}
+		}
+	}
+	b.ledgers.Store(&all)
+}
+
+// Run sends receipts until ctx ends.
+func (b *Book) Run(ctx context.Context) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	ticker := time.NewTicker(lookEach)
+	defer ticker.Stop()
+	for {
+		if b.on.Load() {
+			b.look()
+			for _, l := range *b.ledgers.Load() {
+				if session := l.begin(time.Now()); session != nil {
+					sending.Go(func() { l.send(ctx, session) })
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-b.changed:
+		}
+	}
+}
+
+// Changed has Run look at the partners at once.
+func (b *Book) Changed() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Status is the state of the receipts with a partner.
+type Status struct {
+	Partner string `json:"partner"`
+	Used    bool   `json:"used"` // the partner lists the method
+
+	Waiting   int    `json:"waiting"`   // exchanges at the partner without its receipt
+	Sent      uint64 `json:"sent"`      // receipts, each with the answer that was kept
+	Received  uint64 `json:"received"`  // receipts that were kept and answered
+	Refused   uint64 `json:"refused"`   // receipts that were neither
+	Confirmed uint64 `json:"confirmed"` // exchanges of which both ends say the same
+	Differing uint64 `json:"differing"` // exchanges of which they do not
+	Unknown   uint64 `json:"unknown"`   // exchanges that the partner does not know
+	Skipped   uint64 `json:"skipped"`   // exchanges without a receipt, for lack of room or of an answer
+}
+
+// Status returns the state for each partner, by name.
+func (b *Book) Status() []Status {
+	list := []Status{}
+	if b.on.Load() {
+		for _, l := range *b.ledgers.Load() {
+			list = append(list, l.status())
+		}
+	}
+	slices.SortFunc(list, func(x, y Status) int { return strings.Compare(x.Partner, y.Partner) })
+	return list
+}

@@ -1,0 +1,422 @@
+package receipts
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/internal/audit"
+	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
+)
+
+// Findings.
+const (
+	differs     = "differs"     // the two ends say different things of an exchange
+	unknown     = "unknown"     // the partner does not know an exchange
+	refused     = "refused"     // a receipt of the partner is not valid
+	unconfirmed = "unconfirmed" // the partner does not answer receipts as it has to
+)
+
+// outcomeOf returns the outcome of the record of a finding.
+func outcomeOf(what string) string { return "receipt:" + what }
+
+// Ledger has the exchanges with one partner that have no receipt yet.
+type Ledger struct {
+	b        *Book
+	identity string
+	offer    atomic.Uint32 // an Offer
+	told     atomic.Bool   // the partner has seen in swp.info that it may send receipts
+
+	receiving sync.Mutex // held while a receipt of the partner is examined
+
+	mu      sync.Mutex // guards the following fields
+	name    string
+	session profiles.Session
+	due     []*entry          // asked, oldest first
+	known   map[string]*entry // answered, by msg_id
+	order   []string          // keys of known, oldest first
+	sending bool
+	last    time.Time // when the last receipt was sent
+	number  uint64    // of the last receipt that was signed here
+	theirs  uint64    // of the last receipt that the partner has sent
+	room    float64   // receipts that may arrive now
+	refill  time.Time
+	figures Status
+}
+
+// entry is an exchange with its state.
+type entry struct {
+	x        audit.Exchange
+	about    About
+	tries    int
+	after    time.Time // not due before
+	repeated bool      // asked: the partner has kept a receipt with it
+	kept     bool      // answered: a receipt with it was kept
+	over     bool      // asked: no longer due
+}
+
+// About says which record of the trail is about an exchange.
+type About struct {
+	Sequence           uint64
+	Profile, Operation string
+}
+
+func (l *Ledger) set(p Partner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.name, l.session = p.Name, p.Session
+	if p.Offer == Unknown {
+		return // as it was before
+	}
+	l.offer.Store(uint32(p.Offer))
+	if p.Offer == Absent {
+		l.clear()
+	}
+}
+
+// forget forgets what waits.
+func (l *Ledger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told.Store(false)
+	l.clear()
+}
+
+// clear is forget with mu held.
+func (l *Ledger) clear() {
+	for _, e := range l.due {
+		e.over = true
+	}
+	l.figures.Skipped += uint64(len(l.due))
+	l.due, l.order = nil, nil
+	clear(l.known)
+}
+
+// Asked adds an exchange that this endpoint has opened. The ledger keeps x.
+func (l *Ledger) Asked(x audit.Exchange, about About) {
+	e := &entry{x: x, about: about}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.due) >= maxDue {
+		l.due[0].over = true
+		l.due[0] = nil
+		l.due = l.due[1:]
+		l.figures.Skipped++
+	}
+	l.due = append(l.due, e)
+}
+
+// Answered adds an exchange that the partner has opened. The ledger keeps x. A later one
+// with the same msg_id replaces it.
+func (l *Ledger) Answered(x audit.Exchange, about About) {
+	e := &entry{x: x, about: about}
+	key := string(x.MsgID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known[key] == nil {
+		if len(l.order) >= maxKnown {
+			delete(l.known, l.order[0])
+			l.order = l.order[1:]
+		}
+		l.order = append(l.order, key)
+	}
+	l.known[key] = e
+}
+
+// drop takes an exchange out that the partner will not confirm.
+func (l *Ledger) drop(id []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.due = slices.DeleteFunc(l.due, func(e *entry) bool { return bytes.Equal(e.x.MsgID, id) })
+}
+
+// recovered takes note of a receipt in the trail.
+func (l *Ledger) recovered(r *audit.Receipt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	confirmed := make(map[string]bool)
+	for i := range r.Exchanges {
+		x := &r.Exchanges[i]
+		if !x.Asked {
+			confirmed[string(x.MsgID)] = true
+		} else if e := l.known[string(x.MsgID)]; e != nil {
+			e.kept = true
+		}
+	}
+	if len(confirmed) > 0 {
+		l.due = slices.DeleteFunc(l.due, func(e *entry) bool { return confirmed[string(e.x.MsgID)] })
+	} else {
+		l.theirs = max(l.theirs, r.Number)
+	}
+}
+
+func (l *Ledger) status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.figures
+	s.Partner, s.Used, s.Waiting = l.name, Offer(l.offer.Load()) == Listed, len(l.due)
+	return s
+}
+
+// begin returns the session for a receipt that is due; nil if there is none.
+func (l *Ledger) begin(now time.Time) profiles.Session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == nil || Offer(l.offer.Load()) != Listed || l.sending || now.Sub(l.last) < every || len(l.batch(now)) == 0 {
+		return nil
+	}
+	l.sending, l.last = true, now
+	return l.session
+}
+
+// batch returns the exchanges of the next receipt: those that the partner has a receipt of
+// already, or those that it has not. The caller holds mu.
+func (l *Ledger) batch(now time.Time) (list []*entry) {
+	for _, e := range l.due {
+		if now.Before(e.after) || len(list) > 0 && e.repeated != list[0].repeated {
+			continue
+		}
+		if list = append(list, e); len(list) == audit.MaxExchanges {
+			break
+		}
+	}
+	return list
+}
+
+// send sends a receipt and examines the answer.
+func (l *Ledger) send(ctx context.Context, session profiles.Session) {
+	defer func() {
+		l.mu.Lock()
+		l.sending = false
+		l.mu.Unlock()
+	}()
+	now := time.Now()
+	l.mu.Lock()
+	batch := l.batch(now)
+	l.mu.Unlock()
+	if len(batch) == 0 {
+		return // forgotten in the meantime
+	}
+	mine, err := l.sign(batch, now)
+	if err != nil {
+		l.failed(batch, "it cannot be signed here: "+err.Error())
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	octets, err := l.b.o.Call(limited, session, mine.Append(nil))
+	fault, said := errors.AsType[*rpc.Error](err)
+	switch {
+	case said && fault.Retryable:
+	case said:
+		l.failed(batch, "the partner refuses it: "+fault.Message)
+	case err != nil: // the link is down, or the partner is slow: later
+	default:
+		if err := l.answer(batch, octets, now); err != nil {
+			l.failed(batch, "the answer to a receipt: "+err.Error())
+		}
+	}
+}
+
+// sign returns a receipt about exchanges.
+func (l *Ledger) sign(batch []*entry, now time.Time) (*audit.Receipt, error) {
+	l.mu.Lock()
+	l.number = max(l.number+1, uint64(max(0, now.UnixMilli()))) // also after a restart
+	r := &audit.Receipt{Signer: l.b.o.Self(), Partner: l.identity, Number: l.number, Time: now, Exchanges: make([]audit.Exchange, len(batch))}
+	l.mu.Unlock()
+	for i, e := range batch {
+		r.Exchanges[i] = e.x
+	}
+	return r, r.Sign(l.b.o.Certificate())
+}
+
+// The answer to a receipt begins with one of these octets.
+const (
+	answerReceipt = 0 // the receipt of the other end about the same exchanges
+	answerSorted  = 1 // an octet for each exchange, see below: nothing was kept
+)
+
+// What the octets of answerSorted say of an exchange.
+const (
+	sortNew      = 0 // it can have a receipt
+	sortUnknown  = 1 // there is no such exchange, or it has not ended
+	sortRepeated = 2 // it has a receipt
+)
+
+var errSorted = errors.New("it does not say what is wrong with which exchange")
+
+// answer examines the answer to a receipt.
+func (l *Ledger) answer(batch []*entry, octets []byte, now time.Time) error {
+	if len(octets) == 0 {
+		return errSorted
+	}
+	if octets[0] == answerSorted {
+		return l.sorted(batch, octets[1:], now)
+	}
+	if octets[0] != answerReceipt {
+		return fmt.Errorf("its kind is %d", octets[0])
+	}
+	theirs, err := audit.ParseReceipt(octets[1:])
+	if err == nil {
+		err = l.verify(theirs)
+	}
+	if err != nil {
+		return err
+	}
+	if len(theirs.Exchanges) != len(batch) {
+		return fmt.Errorf("it is about %d exchanges, want %d", len(theirs.Exchanges), len(batch))
+	}
+	for i, e := range batch {
+		if x := &theirs.Exchanges[i]; x.Asked || !bytes.Equal(x.MsgID, e.x.MsgID) {
+			return fmt.Errorf("exchange %d is another one", i)
+		}
+	}
+	if _, err := l.b.o.Keep(l.Name(), theirs); err != nil {
+		return nil // the trail cannot be written, and says so; later
+	}
+	l.over(batch)
+	l.compare(batch, theirs)
+	l.mu.Lock()
+	l.figures.Sent++
+	l.mu.Unlock()
+	return nil
+}
+
+// sorted examines an answer without a receipt.
+func (l *Ledger) sorted(batch []*entry, of []byte, now time.Time) error {
+	if len(of) != len(batch) || !slices.ContainsFunc(of, func(kind byte) bool { return kind != sortNew }) {
+		return errSorted
+	}
+	var lost []*entry
+	l.mu.Lock()
+	for i, e := range batch {
+		switch of[i] {
+		case sortUnknown:
+			e.tries++
+			e.after = now.Add(pauses.After(e.tries - 1))
+			if e.tries >= maxTries && (e.x.Complete || now.Sub(e.x.Ended) > mayLast) {
+				lost = append(lost, e)
+			}
+		case sortRepeated:
+			if e.repeated { // it was sent as such
+				e.tries++
+				e.after = now.Add(pauses.After(e.tries - 1))
+			}
+			e.repeated = true
+		case sortNew:
+		default:
+			l.mu.Unlock()
+			return errSorted
+		}
+	}
+	l.figures.Unknown += uint64(len(lost))
+	l.mu.Unlock()
+	l.over(lost)
+	for _, e := range lost {
+		l.find(unknown, e, "the partner does not know the exchange")
+	}
+	if len(lost) > 0 {
+		l.b.o.Observe(Event{Partner: l.Name(), What: unknown, Text: "the partner does not know exchanges that this endpoint has had with it", Exchanges: len(lost)})
+	}
+	return nil
+}
+
+var pauses = backoff.Exponential{First: every, Longest: longPause}
+
+// failed puts exchanges back whose receipt has failed, maxTries times.
+func (l *Ledger) failed(batch []*entry, why string) {
+	now := time.Now()
+	lost := 0
+	l.mu.Lock()
+	for _, e := range batch {
+		if e.tries++; e.tries >= maxTries {
+			e.over = true
+			lost++
+		}
+		e.after = now.Add(pauses.After(e.tries - 1))
+	}
+	l.compact()
+	l.figures.Skipped += uint64(lost)
+	l.mu.Unlock()
+	if lost > 0 {
+		first, last := batch[0].about.Sequence, batch[len(batch)-1].about.Sequence
+		text := fmt.Sprintf("no receipt for %d exchanges in records %d to %d: %s", lost, first, last, why)
+		l.find(unconfirmed, nil, text)
+		l.b.o.Observe(Event{Partner: l.Name(), What: unconfirmed, Text: text, Exchanges: lost})
+	}
+}
+
+// over takes exchanges out that need no receipt any more.
+func (l *Ledger) over(batch []*entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range batch {
+		e.over = true
+	}
+	l.compact()
+}
+
+func (l *Ledger) compact() {
+	l.due = slices.DeleteFunc(l.due, func(e *entry) bool { return e.over })
+}
+
+// compare compares the statements of a partner with those of this endpoint.
+func (l *Ledger) compare(own []*entry, theirs *audit.Receipt) {
+	wrong := 0
+	for i, e := range own {
+		in := e.x.Differs(&theirs.Exchanges[i])
+		if in == "" {
+			continue
+		}
+		wrong++
+		l.find(differs, e, fmt.Sprintf("the two ends differ in the %s; receipt %d of the partner has its statement", in, theirs.Number))
+	}
+	l.mu.Lock()
+	l.figures.Differing += uint64(wrong)
+	l.figures.Confirmed += uint64(len(own) - wrong)
+	l.mu.Unlock()
+	if wrong > 0 {
+		l.b.o.Observe(Event{Partner: l.Name(), What: differs, Text: "the two ends of exchanges say different things of them", Exchanges: wrong})
+	}
+}
+
+// find adds a finding to the trail. e may be nil.
+func (l *Ledger) find(what string, e *entry, text string) {
+	f := &audit.ReceiptFinding{Partner: l.Name(), Identity: l.identity, What: what, Text: text}
+	if e != nil {
+		f.Of, f.Profile, f.Operation, f.MsgID = e.about.Sequence, e.about.Profile, e.about.Operation, e.x.MsgID
+	}
+	l.b.o.Find(f)
+}
+
+// Name returns the name of the partner.
+func (l *Ledger) Name() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.name
+}
+
+// verify verifies a receipt of the partner for this endpoint.
+func (l *Ledger) verify(r *audit.Receipt) error {
+	now := time.Now()
+	switch self := l.b.o.Self(); {
+	case r.Signer != l.identity:
+		return fmt.Errorf("it is of %.512q, want %q", r.Signer, l.identity)
+	case r.Partner != self:
+		return fmt.Errorf("it is for %.512q, want %q", r.Partner, self)
+	case r.Time.Sub(now).Abs() > skew:
+		return fmt.Errorf("its time is %s, and now is %s", r.Time.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	roots := l.b.o.Roots(l.identity)
+	return r.Verify(func(signer string, chain []*x509.Certificate, _ time.Time) error {
+		return audit.TrustOf(l.identity, roots)(signer, chain, now)
+	})
+}
