@@ -139,6 +139,9 @@ func CheckProof(octets []byte, trust Trust) (*Proof, error) {
 	if err := in.Decode(p); err != nil {
 		return nil, fmt.Errorf("audit: proof: not a file of swpd audit prove: %w", err)
 	}
+	if p.Version != 1 {
+		return nil, fmt.Errorf("audit: proof: swp_proof is %d, want 1", p.Version)
+	}
 	r, _, err := p.derive()
 	if err != nil {
 		return nil, err
@@ -223,7 +226,7 @@ func notCrossed(e *Entry) error {
 	case e.Finding():
 		return fmt.Errorf("audit: record %d is a finding; name record %d, which it is about", e.Sequence, e.Of)
 	case e.Partner != "":
-		return fmt.Errorf("audit: record %d is the exchange with the caller here; name that with %s, which is before it: swpd audit find --sent --partner %s", e.Sequence, e.Partner, e.Partner)
+		return fmt.Errorf("audit: record %d is the exchange with the caller here; name that with %s, which is before it: swpd audit find --action exchange-sent --partner %s", e.Sequence, e.Partner, e.Partner)
 	}
 	return fmt.Errorf("audit: record %d is not an exchange with a partner that exchanges receipts", e.Sequence)
 }

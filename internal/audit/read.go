@@ -11,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -53,12 +54,11 @@ type Entry struct {
 
 // Exchange reports whether the entry is about an exchange, not about the trail itself.
 func (e *Entry) Exchange() bool {
-	switch e.Action {
-	case actionExchange, actionBegin, actionSent, actionFinding:
-		return true
-	}
-	return false
+	return slices.Contains(Actions(), e.Action)
 }
+
+// Actions returns every event.action of an entry that is about an exchange.
+func Actions() []string { return []string{actionExchange, actionBegin, actionSent, actionFinding} }
 
 // Sent reports whether this endpoint has opened the exchange at a partner.
 func (e *Entry) Sent() bool { return e.Action == actionSent }

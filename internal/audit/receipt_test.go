@@ -400,7 +400,9 @@ func TestAProofThatWasMadeUpFails(t *testing.T) {
 	ca, foreign := newAuthority(t), newAuthority(t)
 	octets := proofOf(t, ca)
 	trust := TrustHolders(ca.roots())
-	other, err := NewProof(signedBy(t, ca.endpoint(far), 11), 5)
+	another := signedBy(t, ca.endpoint(far), 11)
+	another.Number++
+	other, err := NewProof(another, 5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -295,15 +295,19 @@ func (l *Ledger) sorted(batch []*entry, of []byte, now time.Time) error {
 	if len(of) != len(batch) || !slices.ContainsFunc(of, func(kind byte) bool { return kind != sortNew }) {
 		return errSorted
 	}
-	var lost []*entry
+	var lost, unanswered []*entry
 	l.mu.Lock()
 	for i, e := range batch {
 		switch of[i] {
 		case sortUnknown:
 			e.tries++
 			e.after = now.Add(pauses.After(e.tries - 1))
-			if e.tries >= maxTries && (e.x.Complete || now.Sub(e.x.Ended) > mayLast) {
+			switch {
+			case e.tries < maxTries:
+			case e.x.Complete:
 				lost = append(lost, e)
+			case now.Sub(e.x.Ended) > mayLast: // the request has not arrived
+				unanswered = append(unanswered, e)
 			}
 		case sortRepeated:
 			if e.repeated { // it was sent as such
@@ -318,8 +322,9 @@ func (l *Ledger) sorted(batch []*entry, of []byte, now time.Time) error {
 		}
 	}
 	l.figures.Unknown += uint64(len(lost))
+	l.figures.Skipped += uint64(len(unanswered))
 	l.mu.Unlock()
-	l.over(lost)
+	l.over(slices.Concat(lost, unanswered))
 	for _, e := range lost {
 		l.find(unknown, e, "the partner does not know the exchange")
 	}

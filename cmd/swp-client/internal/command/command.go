@@ -151,7 +151,7 @@ Ctrl-C and 143 after SIGTERM. Commands that run until a signal end in order, and
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
 	p.StringArrayVar(&f.policy, "policy", nil, "`hint` KEY=VALUE[:MODE] for the requests of this command (repeatable)")
 	p.StringVar(&f.chain, "chain", "", "`id` of the chain of credentials that it is done under, in hexadecimal (see cred)")
-	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newSLIP(f), newSDL(f), newDump(f))
+	root.AddCommand(newPing(f), newMCP(f), newA2A(f), newRPC(f), newEvents(f), newAgents(f), newTools(f), newArtifact(f), newState(f), newRelay(f), newPolicy(f), newCred(f), newBench(f), newOBS(f), newSLIP(f), newSDL(f), newAudit(f), newDump(f))
 	return root
 }
 

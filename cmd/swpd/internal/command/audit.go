@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -28,9 +29,10 @@ All commands work beside a running swpd and without one. DIR is the directory of
 trail, by default audit in the data directory of the configuration.`,
 		Example: `  swpd audit verify --config swpd.yaml
   swpd audit find --config swpd.yaml --identity spiffe://acme.example/swpd --outcome denied
-  swpd audit tail -f`,
+  swpd audit tail -f
+  swpd audit prove 17 --config swpd.yaml --to exchange.json`,
 	}
-	cmd.AddCommand(newAuditVerify(), newAuditFind(), newAuditTail(), newAuditExport())
+	cmd.AddCommand(newAuditVerify(), newAuditFind(), newAuditTail(), newAuditExport(), newAuditProve())
 	return cmd
 }
 
@@ -183,15 +185,31 @@ func (p *entryPrinter) print(e *audit.Entry) error {
 		return err
 	}
 	name, outcome := e.Name, e.Outcome
-	if e.Partner != "" {
+	switch {
+	case e.Finding():
+		_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s: %s\n", e.Sequence, at(e), e.Identity, outcome, aboutRecord(e.Of), e.Reason)
+		return err
+	case e.Sent():
+		name = "sent to " + e.Partner
+	case e.Partner != "":
 		name += " at " + e.Partner
 	}
 	if e.Begins() {
 		outcome = "goes on"
 	}
-	_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s  %s  %s  %s  %d/%d octets\n", e.Sequence, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), e.Identity,
+	_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s  %s  %s  %s  %d/%d octets\n", e.Sequence, at(e), e.Identity+e.Other,
 		strings.TrimSpace(e.Profile+" "+e.Operation), orDash(name), outcome, orDash(e.Rule), e.Took.Round(time.Microsecond), e.In, e.Out)
 	return err
+}
+
+func at(e *audit.Entry) string { return e.Time.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// aboutRecord names the record that a finding is about.
+func aboutRecord(sequence uint64) string {
+	if sequence == 0 {
+		return "a receipt"
+	}
+	return fmt.Sprintf("record %d", sequence)
 }
 
 func orDash(s string) string {
@@ -305,6 +323,53 @@ the names and identities of all exchanges of these segments, and no payloads.`,
 			return fmt.Errorf("audit: no segment of %s has records of that time", dir)
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s copied to %s\n", plain.Count(n, "segment"), *to)
+		return err
+	}
+	return cmd
+}
+
+func newAuditProve() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "prove EXCHANGE [DIR]",
+		Short: "Write a proof of what was asked and answered at a partner",
+		Long: `Write what the partner has signed about an exchange to a file: the digests of the request
+and of the answer, its receipt, and its certificates. EXCHANGE is the number of the record,
+as swpd audit find prints it: that of an exchange which this endpoint has opened at the
+partner (--action exchange-sent), or the partner here. swp-client audit check verifies the
+file with nothing but the authority of the partner. The file has no payload, and tells
+nothing of other exchanges. It needs audit.receipts at both ends.`,
+		Example: `  swpd audit find --config swpd.yaml --action exchange-sent --partner acme --since 1h
+  swpd audit prove 17 --config swpd.yaml --to exchange.json
+  swp-client audit check exchange.json --ca acme-ca.crt`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	file := configFlag(cmd)
+	to := cmd.Flags().String("to", "", "`file` to write; default standard output")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		sequence, err := strconv.ParseUint(args[0], 10, 64)
+		if err != nil {
+			return cli.Usagef("EXCHANGE %q is not the number of a record", args[0])
+		}
+		dir, err := trailDir(args[1:], *file)
+		if err != nil {
+			return err
+		}
+		p, err := audit.Prove(cmd.Context(), dir, sequence)
+		if err != nil {
+			return err
+		}
+		octets, err := p.Octets()
+		if err != nil {
+			return err
+		}
+		if *to == "" {
+			_, err = cmd.OutOrStdout().Write(octets)
+			return err
+		}
+		if err := os.WriteFile(*to, octets, 0o600); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s has %s it, signed %s\n", *to, p.Signer, p.Side, p.SignedAt.Format(time.RFC3339))
 		return err
 	}
 	return cmd

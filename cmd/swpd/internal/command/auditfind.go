@@ -76,13 +76,17 @@ type auditFilter struct {
 
 func (q *auditQuery) flags(cmd *cobra.Command) {
 	q.filters = []*auditFilter{
-		{flag: "identity", usage: "`pattern` of the identity of the caller", of: func(e *audit.Entry) string { return e.Identity }},
+		{flag: "identity", usage: "`pattern` of the identity of the caller, or of the partner that was asked", of: func(e *audit.Entry) string { return e.Identity + e.Other }},
 		{flag: "profile", usage: "`pattern` of the profile, such as mcp", of: func(e *audit.Entry) string { return e.Profile }, known: profileNames()},
 		{flag: "operation", usage: "`pattern` of the operation, as in the access rules", of: func(e *audit.Entry) string { return e.Operation }},
 		{flag: "name", usage: "`pattern` of the name, as in the access rules", of: func(e *audit.Entry) string { return e.Name }},
 		{flag: "partner", usage: "`pattern` of the partner that it was passed on to", of: func(e *audit.Entry) string { return e.Partner }},
 		{
-			flag: "outcome", usage: "`pattern` of the outcome: ok, denied, refused:*, failed, cancelled, lost",
+			flag: "action", usage: "`pattern` of event.action: " + strings.Join(audit.Actions(), ", "),
+			of: func(e *audit.Entry) string { return e.Action }, known: audit.Actions(),
+		},
+		{
+			flag: "outcome", usage: "`pattern` of the outcome: ok, denied, refused:*, failed, cancelled, lost; of an exchange at a partner answered, unanswered; of a finding receipt:*",
 			of: func(e *audit.Entry) string { return e.Outcome }, known: outcomes(),
 		},
 	}
@@ -111,7 +115,7 @@ func outcomes() (list []string) {
 			list = append(list, o.With(code))
 		}
 	}
-	return list
+	return append(list, "answered", "unanswered", "receipt:differs", "receipt:unknown", "receipt:refused", "receipt:unconfirmed")
 }
 
 // compile reads the flags.

@@ -153,5 +153,15 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 			row("", "waiting for it: %s, %s", plain.Count(p.Queue.Messages, "delivery"), plain.Count(p.Queue.Octets, "octet"))
 		}
 	}
+	for _, r := range s.Receipts {
+		if !r.Used {
+			row("receipts", "%s: none, the partner does not offer them", r.Partner)
+			continue
+		}
+		row("receipts", "%s: %d exchanges confirmed, %d waiting", r.Partner, r.Confirmed, r.Waiting)
+		if r.Differing+r.Unknown+r.Skipped+r.Refused > 0 {
+			row("", "%d differing, %d unknown to it, %d without a receipt; %d receipts refused", r.Differing, r.Unknown, r.Skipped, r.Refused)
+		}
+	}
 	return w.Flush()
 }
