@@ -207,14 +207,14 @@ func TestLinesThatAreNoMessageAreAnsweredAndLoseNothing(t *testing.T) {
 	k := open(t, connected(t, s))
 	k.write(initialize)
 	k.read()
-	for _, line := range []string{"garbage", `[{"jsonrpc":"2.0","id":1,"method":"m"}]`, `{"jsonrpc":"2.0","id":1`, "\xff"} {
+	for line, code := range map[string]string{"garbage": "-32700", `[{"jsonrpc":"2.0","id":1,"method":"m"}]`: "-32600", `{"jsonrpc":"2.0","id":1`: "-32700", "\xff": "-32700"} {
 		k.write("", "  ", line)
-		if got := k.read(); !strings.Contains(got, `"id":null`) || !strings.Contains(got, "ERR_INVALID_MCP_PAYLOAD") {
+		if got := k.read(); !strings.Contains(got, `"id":null,"error":{"code":`+code) || !strings.Contains(got, "ERR_INVALID_MCP_PAYLOAD") {
 			t.Errorf("%q: answer %s", line, got)
 		}
 	}
 	k.write(`{"jsonrpc":"1.0","id":77,"method":"m"}`)
-	if got := k.read(); !strings.Contains(got, `"id":77`) || !strings.Contains(got, "ERR_INVALID_MCP_PAYLOAD") {
+	if got := k.read(); !strings.Contains(got, `"id":77,"error":{"code":-32600`) || !strings.Contains(got, "ERR_INVALID_MCP_PAYLOAD") {
 		t.Errorf("answer %s", got)
 	}
 	k.write(strings.Repeat("x", maxLine+1))

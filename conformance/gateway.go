@@ -90,7 +90,7 @@ func (s *stage) newGateway(client *mcpmap.Client) *gateway {
 func (g *gateway) send(octets []byte, _ bool) span {
 	var m mcpmap.Message
 	if err := m.Scan(octets); err != nil {
-		g.reply(mcpmap.AppendFailure(nil, nil, err))
+		g.reply(mcpmap.AppendMalformed(nil, nil, err))
 		return span{1, 0}
 	}
 	if m.Kind() == mcpmap.Notification {

@@ -43,6 +43,20 @@ func rpcCode(c profiles.Code) int {
 	return CodeInternal
 }
 
+// Malformed returns the code of the JSON-RPC error for a request that is none. err is that of
+// Message.Scan or Message.Check.
+func Malformed(err error) int {
+	if profiles.AsError(err).Detail == detailShape { // it is JSON
+		return CodeInvalidRequest
+	}
+	return CodeParse
+}
+
+// AppendMalformed is AppendFailure for a request that is none, with the code of Malformed.
+func AppendMalformed(dst, id []byte, err error) []byte {
+	return appendFailure(dst, id, Malformed(err), profiles.AsError(err), "")
+}
+
 // AppendFailure appends the JSON-RPC error by which a caller learns that its
 // request failed on our side of the server: err is what Client.Do returned, or
 // any other error. id is the raw token of the request; null stands for an
@@ -56,11 +70,15 @@ func AppendFailure(dst, id []byte, err error) []byte { return AppendFailureOf(ds
 // way. An identity that is empty, or too long for the message, is left out.
 func AppendFailureOf(dst, id []byte, err error, endpoint string) []byte {
 	e := Failure(err)
+	return appendFailure(dst, id, rpcCode(e.Code), e, endpoint)
+}
+
+func appendFailure(dst, id []byte, code int, e *profiles.Error, endpoint string) []byte {
 	text := e.Text
 	if text == "" {
 		text = "request failed"
 	}
-	return appendData(appendErrorHead(dst, id, rpcCode(e.Code), text, textRoom(id, endpoint)), e, endpoint)
+	return appendData(appendErrorHead(dst, id, code, text, textRoom(id, endpoint)), e, endpoint)
 }
 
 // appendData appends the data of an error and closes the answer.

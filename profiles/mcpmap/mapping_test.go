@@ -243,14 +243,20 @@ func TestNewTableRefusesUnknownDefault(t *testing.T) {
 
 func TestGW06NothingMalformedIsForwarded(t *testing.T) {
 	play(t, func(t *testing.T, l *link) {
-		for _, c := range []struct{ payload, id string }{
-			{`{"jsonrpc":"2.0","method":"a"}`, "null"},
-			{`{"jsonrpc":"2.0","id":7,"id":8,"method":"a"}`, "7"},
-			{`{"jsonrpc":"2.0","id":7,"m\u0065thod":"b","method":"a"}`, "7"},
-			{`{"jsonrpc":"1.0","id":"q","method":"a"}`, `"q"`},
-			{`{"jsonrpc":"2.0","id":` + strings.Repeat("9", 600) + `,"method":"a","result":1}`, "null"},
-			{`[]`, "null"},
-			{"\ufeff{}", "null"},
+		for _, c := range []struct{ payload, id, code string }{
+			{`{"jsonrpc":"2.0","method":"a"}`, "null", "-32600"},
+			{`{"jsonrpc":"2.0","id":7,"id":8,"method":"a"}`, "7", "-32600"},
+			{`{"jsonrpc":"2.0","id":7,"m\u0065thod":"b","method":"a"}`, "7", "-32600"},
+			{`{"jsonrpc":"1.0","id":"q","method":"a"}`, `"q"`, "-32600"},
+			{`{"jsonrpc":"2.0","id":` + strings.Repeat("9", 600) + `,"method":"a","result":1}`, "null", "-32600"},
+			{`[]`, "null", "-32600"},
+			{`"x"`, "null", "-32600"},
+			{"\ufeff{}", "null", "-32700"},
+			{``, "null", "-32700"},
+			{`{"jsonrpc":"2.0","id":7,"method":"a"`, "null", "-32700"},
+			{`{"jsonrpc":"2.0","id":7,"method":"a"}x`, "null", "-32700"},
+			{`{"jsonrpc":"2.0","id":7,"method":"` + "\xff" + `"}`, "null", "-32700"},
+			{`{"jsonrpc":"2.0","id":7,"method":"a","params":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`, "null", "-32700"},
 		} {
 			call, err := l.near.Call(t.Context(), e1.Envelope{ProfileID: 1, MsgType: 1, Payload: []byte(c.payload)})
 			if err != nil {
@@ -261,7 +267,7 @@ func TestGW06NothingMalformedIsForwarded(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer := string(env.Payload)
-			head := `{"jsonrpc":"2.0","id":` + c.id + `,"error":{"code":-32603,`
+			head := `{"jsonrpc":"2.0","id":` + c.id + `,"error":{"code":` + c.code + `,`
 			if !strings.HasPrefix(answer, head) || !strings.Contains(answer, `"data":{"code":"ERR_INVALID_MCP_PAYLOAD","retryable":false}`) {
 				t.Errorf("%.60s: answered %s, want %s…", c.payload, answer, head)
 			}

@@ -182,11 +182,18 @@ func (m *Mapping) refusal(req *profiles.Request, err *profiles.Error) (e1.Envelo
 		return e1.Envelope{}, false
 	}
 	var msg Message
-	_ = msg.Scan(req.Payload) // without an outline the id is null
+	malformed := msg.Scan(req.Payload) // without an outline the id is null
+	if malformed == nil {
+		malformed = msg.Check(Request)
+	}
+	code := rpcCode(err.Code)
+	if malformed != nil && err.Code == profiles.InvalidMCPPayload {
+		code = Malformed(malformed)
+	}
 	return e1.Envelope{
 		MsgType: uint64(Response),
 		MsgID:   req.MsgID,
-		Payload: AppendFailureOf(req.Scratch(512), msg.ID(), err, m.opts.Identity),
+		Payload: appendFailure(req.Scratch(512), msg.ID(), code, err, m.opts.Identity),
 	}, true
 }
 

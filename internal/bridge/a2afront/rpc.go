@@ -77,11 +77,7 @@ func scan(m *mcpmap.Message, body []byte) *a2abinding.Failure {
 	if err == nil {
 		return nil
 	}
-	fault := profiles.AsError(err)
-	if fault.Detail == "mcp_shape" { // it is JSON
-		return a2abinding.Fail(a2abinding.CodeInvalidRequest, fault.Text)
-	}
-	return a2abinding.Fail(a2abinding.CodeParse, fault.Text)
+	return a2abinding.Fail(mcpmap.Malformed(err), profiles.AsError(err).Text)
 }
 
 // errHeaders: the service parameters have no room in a frame.

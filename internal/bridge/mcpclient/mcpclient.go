@@ -105,8 +105,12 @@ func New(ctx context.Context, o Options) *Conversation {
 // answered with an error. octets belong to the callee from then on.
 func (c *Conversation) Send(octets []byte) {
 	var m mcpmap.Message
-	if err := m.Scan(octets); err != nil {
-		c.refuse(m.ID(), err)
+	err := m.Scan(octets)
+	if err == nil && m.Kind() == mcpmap.Request {
+		err = m.Check(mcpmap.Request)
+	}
+	if err != nil {
+		c.write(mcpmap.AppendMalformed(nil, m.ID(), err))
 		return
 	}
 	switch m.Kind() {

@@ -34,10 +34,7 @@ func invalid(text string) refusal { return refusal{code: mcpmap.CodeInvalidReque
 func malformed(m *mcpmap.Message, err error) refusal {
 	out := refusal{code: mcpmap.CodeInternal, text: "the body is not a JSON-RPC message", swp: profiles.InvalidMCPPayload}
 	if e, ok := errors.AsType[*profiles.Error](err); ok {
-		out.text, out.code = e.Text, mcpmap.CodeParse
-		if e.Detail == "mcp_shape" { // it is JSON
-			out.code = mcpmap.CodeInvalidRequest
-		}
+		out.text, out.code = e.Text, mcpmap.Malformed(e)
 	}
 	if m.Kind() == mcpmap.Request {
 		out.id = m.ID()
