@@ -775,3 +775,21 @@ func TestRulesNameAnEventOfAPartnersPartnerAsItsFilterDoes(t *testing.T) {
 		t.Errorf("events of c: %q", list)
 	}
 }
+
+// One client that asks for what it may not have at a partner must not cut the link of all.
+func TestDenialsAtAPartnerDoNotCutTheLink(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pairOf(t, transport, ruleAll, "access: {rules: [{identity: 'spiffe://a.example/**', profile: rpc}]}\n")
+		s := a.mustDial(a.addrs[transport])
+		for range 40 { // more than limits.error_budget
+			_, err := state.PutAll(t.Context(), opened(t, profiles.Toward(s.Session, "b")), rpc.Sync, wanted)
+			refusedBy(t, "a state", err, "SECURITY_POLICY", b)
+		}
+		if _, err := rpc.Call(t.Context(), s.Session, "b/"+rpc.MethodPing, nil); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+		if strings.Contains(b.log.String(), "error_budget") {
+			t.Error("the link was closed")
+		}
+	})
+}

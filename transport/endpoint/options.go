@@ -143,7 +143,7 @@ type Bounds struct {
 	OutboundFrames       int // queued per connection, default 1,024
 
 	ErrorBudget int // refused messages per connection and minute, default 16
-	PaceBudget  int // refusals for pace per connection and minute, default 1,024
+	PaceBudget  int // refusals for pace or by the access rules per connection and minute, default 1,024
 
 	Idle     time.Duration // at a frame boundary with nothing in flight, default 10 min
 	LongIdle time.Duration // of a connection with long exchanges open, default 10 min without a message

@@ -105,10 +105,11 @@ func refusal(p *profiles.Profile, req *profiles.Request, fault *profiles.Error) 
 	return p.Refusal(req, fault)
 }
 
-// punish charges a refusal to the error budget and applies its severity. An internal error
+// punish charges a refusal and applies its severity: one for rate, capacity or lack of a right to
+// the larger budget, because a partner sends what its own clients may ask for. An internal error
 // is counted as a refusal, but is not charged to the peer.
 func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
-	spent := fault.Code != profiles.Internal && l.s.limiter.charge(&l.s.opts.Bounds, fault.Pace)
+	spent := fault.Code != profiles.Internal && l.s.limiter.charge(&l.s.opts.Bounds, fault.Pace || fault.Denied)
 	quic := l.s.conn.Multiplexed()
 	var action Action
 	switch {
