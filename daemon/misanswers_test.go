@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
+	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
@@ -296,6 +298,108 @@ func wrongMCP() map[string]wrong {
 	}
 }
 
+// wrongSessions are answers in a session of the legacy era.
+func wrongSessions() map[string]wrong {
+	const name = "a session"
+	begin := func(t *testing.T, s *session) (string, error) {
+		result, err := s.ask(t, mcpmap.Call{Target: "b/server", Octets: []byte(legacyBegin)})
+		if err != nil {
+			return "", err
+		}
+		if failure := result.Error(); failure != nil {
+			return "", profiles.Errorf(profiles.Internal, "%s", failure)
+		}
+		return result.Session, nil
+	}
+	opens := func(ext e1.Extensions, response string) wrong {
+		return wrong{"mcp", func(t *testing.T, s *session) error {
+			_, err := begin(t, s)
+			return err
+		}, when(mcpmap.ProfileID, uint64(mcpmap.Request), func(m *told) { m.answer(uint64(mcpmap.Response), []byte(response), ext) })}
+	}
+	calls := func(response string) wrong {
+		return wrong{"mcp", func(t *testing.T, s *session) error {
+			session, err := begin(t, s)
+			if err != nil {
+				return err
+			}
+			result, err := s.ask(t, mcpmap.Call{Target: "b/server", Session: session, Octets: []byte(legacyCall)})
+			if err != nil {
+				return err
+			}
+			if result.Error() == nil {
+				t.Errorf("the result %s was shown", result.Octets)
+			}
+			return profiles.Errorf(profiles.Internal, "%s", result.Error())
+		}, when(mcpmap.ProfileID, uint64(mcpmap.Request), func(m *told) {
+			if m.begins("") {
+				return
+			}
+			m.answer(uint64(mcpmap.Response), []byte(response))
+		})}
+	}
+	return map[string]wrong{
+		"legacy, the answer to another initialize": opens(sessionNamed(name), `{"jsonrpc":"2.0","id":1,"result":{}}`),
+		"legacy, an initialize that is no JSON":    opens(sessionNamed(name), `{"jsonrpc":"2.0","id":0,"result":{}`),
+		"legacy, a session without a name":         opens(nil, legacyBegun),
+		"legacy, a name of 257 octets":             opens(sessionNamed(strings.Repeat("s", 257)), legacyBegun),
+		"legacy, a name that is no text":           opens(sessionNamed("s\x00"), legacyBegun),
+		"legacy, the response to another request":  calls(`{"jsonrpc":"2.0","id":8,"result":{}}`),
+		"legacy, a result without a request":       calls(`{"jsonrpc":"2.0","id":null,"result":{}}`),
+		"legacy, a request as a response":          calls(legacyCall),
+		"legacy, a response that is no JSON":       calls(`{"jsonrpc":"2.0","id":7,"result":{}`),
+		"legacy, an answer of another profile": {"mcp", calls("").ask, when(mcpmap.ProfileID, uint64(mcpmap.Request), func(m *told) {
+			if m.begins("") {
+				return
+			}
+			m.ProfileID = rpc.ProfileID
+			m.answer(rpc.TypeResp, encode(&rpc.Resp{RPCID: []byte("an id of a call."), Result: []byte("x")}))
+		})},
+	}
+}
+
+const (
+	legacyBegin = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	legacyBegun = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"t","version":"1"}}}`
+	legacyCall  = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`
+)
+
+// sessionNamed names a legacy session.
+func sessionNamed(name string) e1.Extensions {
+	return e1.AppendExtension(nil, mcpmap.ExtSession, []byte(name))
+}
+
+// begins answers an initialize as a partner does, with the name of a session, or with a
+// new one.
+func (m *told) begins(name string) bool {
+	if !bytes.Contains(m.Payload, []byte(`"initialize"`)) {
+		return false
+	}
+	m.answer(uint64(mcpmap.Response), []byte(legacyBegun), sessionNamed(cmp.Or(name, hex.EncodeToString(m.MsgID))))
+	return true
+}
+
+// wrongEnvelopes are answers to requests of A2A-SDL.
+func wrongEnvelopes() map[string]wrong {
+	asks := func(answer func(m *told)) wrong {
+		return wrong{"sdl", func(t *testing.T, s *session) error {
+			code, reason, said := refusal(t, profiles.Toward(s.Session, "b"), sdlToolCall("sys.ping"))
+			if code != "INTERNAL" || reason != "partner_wrong" {
+				t.Errorf("the error is %s, %s", code, reason)
+			}
+			return errors.New(said)
+		}, when(carriage.ProfileID, carriage.TypeReq, answer)}
+	}
+	return map[string]wrong{
+		"what is neither JSON nor CBOR": asks(func(m *told) { m.answer(carriage.TypeRes, []byte("SLIP v1")) }),
+		"nothing":                       asks(func(m *told) { m.answer(carriage.TypeRes, nil) }),
+		"an answer of another profile": asks(func(m *told) {
+			m.ProfileID = rpc.ProfileID
+			m.answer(rpc.TypeResp, encode(&rpc.Resp{RPCID: []byte("an id of a call."), Result: []byte("x")}))
+		}),
+	}
+}
+
 // A wrong answer is one error that names the partner, and is logged and counted. Nothing of
 // it is shown, and the link serves others before and afterwards.
 func TestPR19AWrongAnswerIsAnErrorThatNamesThePartner(t *testing.T) {
@@ -303,7 +407,7 @@ func TestPR19AWrongAnswerIsAnErrorThatNamesThePartner(t *testing.T) {
 		a, h := atHostile(t, transport, "")
 		s := a.mustDial(a.addrs[transport])
 		seen := make(map[string]int)
-		for _, all := range []map[string]wrong{wrongStates(), wrongArtifacts(), wrongEvents(), wrongCardsAndTools(), wrongCalls(), wrongMCP(), wrongTasks()} {
+		for _, all := range []map[string]wrong{wrongStates(), wrongArtifacts(), wrongEvents(), wrongCardsAndTools(), wrongCalls(), wrongMCP(), wrongTasks(), wrongSessions(), wrongEnvelopes()} {
 			for name, test := range all {
 				t.Run(test.profile+": "+name, func(t *testing.T) {
 					h.with(test.answers)

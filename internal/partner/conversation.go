@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -20,7 +21,8 @@ const (
 	maxDueOctets = 16 << 20
 )
 
-// goodbye limits the time for closing a session at the partner.
+// goodbye limits the time for closing a session at the partner, and for opening one whose
+// client has left.
 const goodbye = 5 * time.Second
 
 // conversation connects a legacy MCP session here to one at a partner: it maps the session
@@ -214,11 +216,12 @@ func (c *conversation) request(o outgoing) {
 	}
 	ctx := o.ctx
 	if o.x.Initialize() {
-		// The client may have left. The session must be opened nevertheless, so that it can
-		// be closed.
+		// The client may leave. The session is awaited for a moment nevertheless, so that it
+		// can be closed.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), o.passage.Deadline)
 		defer cancel()
+		defer context.AfterFunc(o.ctx, func() { time.AfterFunc(goodbye, cancel) })()
 		o.call.Events = c.events()
 	}
 	up, id, err := c.join(ctx)
@@ -308,7 +311,9 @@ func (c *conversation) opened(up *Up, id string) {
 // whichever connection the link uses.
 func (c *conversation) listen() {
 	draining := c.server.link.draining
+	failures := 0 // streams in a row that have ended at once
 	for c.ctx.Err() == nil && draining.Err() == nil {
+		began := time.Now()
 		ctx, cancel := context.WithTimeout(c.ctx, listenPatience)
 		up, id, err := c.join(ctx)
 		cancel()
@@ -316,6 +321,9 @@ func (c *conversation) listen() {
 			err = c.hear(up, id)
 		}
 		var gone *rpc.Error
+		if failures++; time.Since(began) >= listenPauses.Longest {
+			failures = 0
+		}
 		switch {
 		case draining.Err() != nil:
 		case profiles.IsUnserved(err): // messages of the server arrive during calls only
@@ -327,8 +335,9 @@ func (c *conversation) listen() {
 		case err != nil:
 			// The link returns, or the client gives up. io.EOF means that the session has
 			// ended, or that an older connection served the previous listener.
+			_ = c.server.link.wrong(err, Wrong{Profile: "mcp", Operation: mcpmap.MethodRPCListen, Name: c.server.target})
 			select {
-			case <-time.After(listenPause):
+			case <-time.After(backoff.Jitter(listenPauses.After(failures - 1))):
 			case <-draining.Done():
 			case <-c.ctx.Done():
 			}
@@ -336,10 +345,10 @@ func (c *conversation) listen() {
 	}
 }
 
-const (
-	listenPatience = 10 * time.Second
-	listenPause    = 250 * time.Millisecond
-)
+const listenPatience = 10 * time.Second
+
+// listenPauses are the pauses after streams that ended before the longest of them.
+var listenPauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 5 * time.Second}
 
 // hear calls swp.mcp.listen on a connection while that is the current one.
 func (c *conversation) hear(up *Up, id string) error {

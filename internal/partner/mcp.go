@@ -81,7 +81,7 @@ func (s *server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error)
 
 // call returns the request to forward, with octets of its own.
 func (s *server) call(x *mcpmap.Exchange) *mcpmap.Call {
-	c := &mcpmap.Call{Target: s.target, Octets: bytes.Clone(x.Message.Octets()), SameID: true}
+	c := &mcpmap.Call{Target: s.target, Octets: bytes.Clone(x.Message.Octets()), Shared: true}
 	for _, p := range x.Params() {
 		c.Params = append(c.Params, string(p))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +42,12 @@ type Call struct {
 	// Octets is the JSON-RPC request. It is sent unchanged.
 	Octets []byte
 
-	// SameID refuses a response with the id of another request: the client that has asked may
-	// have asked others, too, and would take it for their answer. An error without an id, or
-	// with null, passes.
-	SameID bool
+	// Shared says that the calls of several clients use the connection. A response with the id
+	// of another request is refused: the client that has asked may have asked others, too,
+	// and would take it for their answer. An error without an id, or with null, passes. An
+	// answer to initialize is refused unless it names a new session of its own, see
+	// MaxSession: the requests of one client would be in the session of another.
+	Shared bool
 
 	// Events receives the messages that belong to this call. With initialize it also
 	// receives messages of the session that no call receives.
@@ -222,7 +225,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload), Keeps: profiles.EndToEndOf(env)}
-	if call.SameID {
+	if call.Shared {
 		if err := out.answeredBy(result.Octets); err != nil {
 			return nil, err
 		}
@@ -237,7 +240,9 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		var response Message
 		if response.Scan(result.Octets) == nil && response.Result() != nil {
 			result.Session = string(id)
-			c.begin(result.Session, call, r, &out.inbox)
+			if err := c.begin(result.Session, call, r, &out.inbox); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if drained := out.inbox.drained(); drained != nil {
@@ -248,6 +253,17 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		}
 	}
 	return result, nil
+}
+
+// MaxSession limits the name of a session, in octets. They are those of visible ASCII.
+const MaxSession = 256
+
+// names returns why a text is no name of a session.
+func names(session string) error {
+	if session == "" || len(session) > MaxSession || strings.ContainsFunc(session, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return profiles.Errorf(profiles.InvalidMCPPayload, "mcpmap: a session named %.80q, want 1 to %d octets of visible ASCII", session, MaxSession)
+	}
+	return nil
 }
 
 // answeredBy returns why a response is none to the call. One that says that the request could
@@ -426,8 +442,7 @@ func (c *Client) Resume(ctx context.Context, target, session string, events Even
 		return err
 	}
 	r := &route{lane: lane}
-	c.begin(session, &Call{Target: target, Events: events}, r, &inbox{limit: c.m.opts.MaxNotificationsDue})
-	return nil
+	return c.begin(session, &Call{Target: target, Events: events}, r, &inbox{limit: c.m.opts.MaxNotificationsDue})
 }
 
 // Leave removes a legacy session on this side. The peer keeps it for a while; swp.mcp.close
@@ -444,17 +459,27 @@ func (c *Client) Leave(target, session string) {
 }
 
 // begin keeps a session that initialize opened.
-func (c *Client) begin(id string, call *Call, r *route, box *inbox) {
-	r.users.Add(1)
+func (c *Client) begin(id string, call *Call, r *route, box *inbox) error {
+	if call.Shared {
+		if err := names(id); err != nil {
+			return err
+		}
+	}
 	key := sessionKey(call.Target, id)
 	c.mu.Lock()
 	old := c.sessions[key]
+	if old != nil && call.Shared {
+		c.mu.Unlock()
+		return profiles.Errorf(profiles.InvalidMCPPayload, "mcpmap: a new session with the name of another")
+	}
+	r.users.Add(1)
 	c.sessions[key] = &outgoingSession{route: r, events: call.Events, inbox: box}
 	c.deliverEarly()
 	c.mu.Unlock()
 	if old != nil {
 		old.route.release()
 	}
+	return nil
 }
 
 // lost is called at the end of the connection.

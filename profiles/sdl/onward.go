@@ -74,9 +74,11 @@ func (s *Service) head(env *e1.Envelope) (Head, error) {
 // errand returns the errand for the access rules: acting as an agent.
 func (s *Service) errand(env *e1.Envelope) (profiles.Errand, error) {
 	h, err := s.head(env)
-	e := profiles.Errand{Operation: "send", Names: []string{h.From}, By: []uint64{TypeRes}}
+	e := profiles.Errand{Operation: "send", Names: []string{h.From}}
 	if env.MsgType == TypeEvt {
 		e.Answers = profiles.Refusal
+	} else {
+		e.By = []uint64{TypeRes}
 	}
 	return e, err
 }
