@@ -24,6 +24,7 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -262,6 +263,7 @@ type session struct {
 	*endpoint.Session
 	mapping *mcpmap.Mapping
 	tasks   *a2a.Service
+	relays  *relay.Service
 }
 
 // dial connects with the client's certificate in r.dir.
@@ -288,7 +290,7 @@ func dialWith(t *testing.T, address string, f devpki.Files) (*session, error) {
 		_ = ep.Close()
 		set.Close()
 	})
-	return &session{ep.Attach(conn), set.MCP, set.A2A}, nil
+	return &session{ep.Attach(conn), set.MCP, set.A2A, set.Relay}, nil
 }
 
 func connect(t *testing.T, address string, f devpki.Files) (transport.Conn, error) {

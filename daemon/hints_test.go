@@ -42,7 +42,7 @@ func (r *running) hintedSession(address string) (*session, <-chan string) {
 		_ = ep.Close()
 		set.Close()
 	})
-	return &session{ep.Attach(conn), set.MCP, set.A2A}, told
+	return &session{ep.Attach(conn), set.MCP, set.A2A, set.Relay}, told
 }
 
 // put sets hints, written "MUST region=eu scope".

@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/profiles/state"
@@ -400,6 +402,47 @@ func wrongEnvelopes() map[string]wrong {
 	}
 }
 
+// wrongConsumers are answers to those who attach at a partner, and about deliveries there.
+func wrongConsumers() map[string]wrong {
+	attaches := func(answer func(m *told, id []byte)) wrong {
+		return wrong{"relay", func(t *testing.T, s *session) error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			c, err := s.relays.Consume(ctx, s.Session, "b/t", 2)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			d, err := c.Recv(ctx)
+			if err == nil {
+				t.Errorf("%s was delivered", d.Payload)
+			}
+			return err
+		}, func(m *told) bool {
+			var req rpc.Req
+			if m.method() != relay.MethodAttach || req.Decode(m.Payload) != nil {
+				return false
+			}
+			answer(m, req.RPCID)
+			return true
+		}}
+	}
+	item := func(m *told, id []byte, n uint64, item string) {
+		m.answer(rpc.TypeStreamItem, encode(&rpc.StreamItem{RPCID: id, SeqNo: n, Item: []byte(item)}))
+	}
+	return map[string]wrong{
+		"attached to more than was asked for":   attaches(func(m *told, id []byte) { item(m, id, 1, `{"topic":"t","max_in_flight":3}`) }),
+		"attached to as much as can be written": attaches(func(m *told, id []byte) { item(m, id, 1, `{"topic":"t","max_in_flight":9223372036854775807}`) }),
+		"attached to nothing":                   attaches(func(m *told, id []byte) { item(m, id, 1, `{"topic":"t","max_in_flight":0}`) }),
+		"attached to what is no JSON":           attaches(func(m *told, id []byte) { item(m, id, 1, `{`) }),
+		"attached to the call of another":       attaches(func(m *told, _ []byte) { item(m, []byte("of somebody else"), 1, `{"topic":"t","max_in_flight":2}`) }),
+		"an attachment with a second first item": attaches(func(m *told, id []byte) {
+			item(m, id, 1, `{"topic":"t","max_in_flight":2}`)
+			item(m, id, 1, `{}`)
+		}),
+	}
+}
+
 // A wrong answer is one error that names the partner, and is logged and counted. Nothing of
 // it is shown, and the link serves others before and afterwards.
 func TestPR19AWrongAnswerIsAnErrorThatNamesThePartner(t *testing.T) {
@@ -407,7 +450,7 @@ func TestPR19AWrongAnswerIsAnErrorThatNamesThePartner(t *testing.T) {
 		a, h := atHostile(t, transport, "")
 		s := a.mustDial(a.addrs[transport])
 		seen := make(map[string]int)
-		for _, all := range []map[string]wrong{wrongStates(), wrongArtifacts(), wrongEvents(), wrongCardsAndTools(), wrongCalls(), wrongMCP(), wrongTasks(), wrongSessions(), wrongEnvelopes()} {
+		for _, all := range []map[string]wrong{wrongStates(), wrongArtifacts(), wrongEvents(), wrongCardsAndTools(), wrongCalls(), wrongMCP(), wrongTasks(), wrongSessions(), wrongEnvelopes(), wrongConsumers()} {
 			for name, test := range all {
 				t.Run(test.profile+": "+name, func(t *testing.T) {
 					h.with(test.answers)

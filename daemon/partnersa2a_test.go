@@ -124,7 +124,7 @@ func (o *organisation) agent(id string, worker a2a.WorkerFunc, kinds ...string) 
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	s := &session{ep.Attach(conn), set.MCP, set.A2A}
+	s := &session{ep.Attach(conn), set.MCP, set.A2A, set.Relay}
 	if err := set.A2A.Declare(o.t.Context(), s.Session, id, kinds); err != nil {
 		o.t.Fatal(err)
 	}

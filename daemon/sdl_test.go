@@ -442,7 +442,7 @@ func (d *digger) join(o *organisation) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	s := &session{d.ep.Attach(conn), d.set.MCP, d.set.A2A}
+	s := &session{d.ep.Attach(conn), d.set.MCP, d.set.A2A, d.set.Relay}
 	if err := d.set.A2A.Declare(d.t.Context(), s.Session, "digger", []string{"sdl/task.v1"}); err != nil {
 		d.t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func join(r *running, id string, p player, capabilities ...string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	s := &session{ep.Attach(conn), set.MCP, set.A2A}
+	s := &session{ep.Attach(conn), set.MCP, set.A2A, set.Relay}
 	if err := set.A2A.Declare(r.t.Context(), s.Session, id, append(a2abinding.Kinds(), capabilities...)); err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,6 +1,9 @@
 package profiles
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // DetailRemote is the Detail of an *Error that the peer has said by the error path: it
 // refuses what it was sent.
@@ -15,4 +18,13 @@ func Misanswered(err error) bool {
 		return false
 	}
 	return fault.Code == InvalidProfilePayload || fault.Code == InvalidMCPPayload
+}
+
+// Broken returns what a caller is told of an answer with which a partner has broken the
+// protocol. err says what is wrong with it, see Misanswered.
+func Broken(partner string, err error) *Error {
+	return &Error{
+		Code: Internal, Detail: "partner_wrong", Domain: true, Cause: err,
+		Text: fmt.Sprintf("partner %s broke the protocol with its answer: %s", partner, AsError(err).Text),
+	}
 }

@@ -3,7 +3,6 @@ package partner
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/slimwire/swp/profiles"
@@ -41,10 +40,7 @@ func (l *Link) wrong(err error, w Wrong) error {
 	}
 	w.Partner, w.Err = l.opts.Name, err
 	l.opts.Wrong(w)
-	return &profiles.Error{
-		Code: profiles.Internal, Detail: "partner_wrong", Domain: true, Cause: err,
-		Text: fmt.Sprintf("partner %s broke the protocol with its answer: %s", l.opts.Name, profiles.AsError(err).Text),
-	}
+	return profiles.Broken(l.opts.Name, err)
 }
 
 // refused reports a JSON-RPC error with which an endpoint has refused a request.

@@ -188,16 +188,17 @@ func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, er
 		stop()
 	}
 	return &relay.Way{Context: ctx, Session: up.Session, Extensions: ext, Close: end, Ended: func(err error) (bool, error) {
-		return l.attachEnded(err, Refusal{Partner: e.Partner, Caller: e.Identity, Profile: relay.Name, Operation: "consume", Name: e.Topic})
+		return l.attachEnded(err, e)
 	}}, nil
 }
 
-// attachEnded implements relay.Way.Ended. about describes a refusal by the partner.
-func (l *Link) attachEnded(err error, about Refusal) (again bool, said error) {
+// attachEnded implements relay.Way.Ended.
+func (l *Link) attachEnded(err error, e *relay.Errand) (again bool, said error) {
 	if refused, ok := errors.AsType[*rpc.Error](err); ok {
-		l.refused(refused, about)
+		l.refused(refused, Refusal{Partner: e.Partner, Caller: e.Identity, Profile: relay.Name, Operation: "consume", Name: e.Topic})
 		return refused.Retryable, err
 	}
+	err = l.wrong(err, Wrong{Caller: e.Identity, Profile: relay.Name, Operation: "consume", Name: e.Topic})
 	if fault, ok := errors.AsType[*profiles.Error](err); ok {
 		return fault.Retryable, err
 	}

@@ -63,6 +63,9 @@ type Delivery struct {
 	lent, dropped bool // see lend
 }
 
+// maxGranted limits the unanswered deliveries that a relay may choose.
+const maxGranted = 1 << 16
+
 // inboxKey identifies the deliveries for a consumer.
 type inboxKey struct {
 	lane  profiles.Lane
@@ -149,7 +152,10 @@ func (s *Service) Consume(ctx context.Context, session profiles.Session, topic s
 func (s *Service) newConsumer(key inboxKey, lane profiles.Lane, maxInFlight int) *Consumer {
 	c := &Consumer{
 		s: s, key: key, lane: lane, done: make(chan struct{}), ready: make(chan struct{}, 1),
-		places: max(maxInFlight, s.limits.Load().MaxInFlight), open: make(map[string]*Delivery),
+		places: maxInFlight, open: make(map[string]*Delivery),
+	}
+	if maxInFlight <= 0 { // until the relay has said it
+		c.places = s.limits.Load().MaxInFlight
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
@@ -162,7 +168,7 @@ func (c *Consumer) begin(ctx context.Context, maxInFlight int, ext e1.Extensions
 		err = c.enter()
 	}
 	if err == nil {
-		err = c.attach(ctx, params, ext)
+		err = c.attach(ctx, params, maxInFlight, ext)
 	}
 	if err != nil {
 		c.cancel()
@@ -173,7 +179,7 @@ func (c *Consumer) begin(ctx context.Context, maxInFlight int, ext e1.Extensions
 	return nil
 }
 
-func (c *Consumer) attach(ctx context.Context, params []byte, ext e1.Extensions) error {
+func (c *Consumer) attach(ctx context.Context, params []byte, maxInFlight int, ext e1.Extensions) error {
 	var err error
 	if c.stream, err = c.s.opts.Open(ctx, c.lane, MethodAttach, params, ext); err != nil {
 		return err
@@ -184,7 +190,8 @@ func (c *Consumer) attach(ctx context.Context, params []byte, ext e1.Extensions)
 		return err
 	}
 	var confirmed Attached
-	if err := json.Unmarshal(first, &confirmed); err != nil || confirmed.MaxInFlight < 1 {
+	err = json.Unmarshal(first, &confirmed)
+	if n := confirmed.MaxInFlight; err != nil || n < 1 || n > maxGranted || maxInFlight > 0 && n > maxInFlight {
 		c.stream.Close()
 		return invalid("", "%s is confirmed by %.100q", MethodAttach, first)
 	}
@@ -288,6 +295,9 @@ func (c *Consumer) Recv(ctx context.Context) (*Delivery, error) {
 			d := c.queue[0]
 			if c.queue = c.queue[1:]; len(c.queue) > 0 {
 				c.wake()
+			}
+			if c.apart { // a newer attempt must not drop it before it was handed on
+				d.lend()
 			}
 			c.mu.Unlock()
 			return d, nil

@@ -222,8 +222,20 @@ func (s *Service) standThere(ctx context.Context, partner, identity, id string) 
 		return state, attempts, nil
 	case ok && refused.Code == CodeNotFound:
 		return Acked, 1, nil // it is forgotten there
+	case profiles.Misanswered(err):
+		s.wrong(partner, identity, "status", partner, err)
+		fault := profiles.Broken(partner, err)
+		fault.Answer = refusals.Answer(fault.Code.Alias(), fault.Text, false)
+		return "", 0, fault
 	}
 	return "", 0, errAsked
+}
+
+// wrong tells of an answer with which a partner has broken the protocol.
+func (s *Service) wrong(partner, identity, operation, name string, err error) {
+	if s.opts.Wrong != nil {
+		s.opts.Wrong(partner, identity, operation, name, err)
+	}
 }
 
 // beyond returns what a topic here is called at a target, and whether it is there.

@@ -269,9 +269,7 @@ var errTargets = &profiles.Error{Code: profiles.Internal, Detail: "partner_exten
 // wrong tells of an answer by which the partner has broken the protocol. It says nothing of
 // whether the partner has taken custody.
 func (f *onward) wrong(publisher, topic string, err error) error {
-	if f.s.opts.Wrong != nil {
-		f.s.opts.Wrong(f.partner, publisher, topic, err)
-	}
+	f.s.wrong(f.partner, publisher, "publish", topic, err)
 	return &profiles.Error{Code: profiles.Internal, Detail: "partner_wrong", Retryable: true, Domain: true, Cause: err}
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -271,7 +272,7 @@ func Ask(ctx context.Context, on profiles.Caller, id []byte) (State, uint32, err
 	var attempts uint32
 	err = answered(ctx, call, id, func(answer *e1.Envelope, m *Status) bool {
 		state, attempts = State(m.State), m.Attempts
-		return answer.MsgType == TypeStatus
+		return answer.MsgType == TypeStatus && slices.Contains([]State{Queued, Retry, Acked, DeadState, Duplicate}, state)
 	})
 	return state, attempts, err
 }

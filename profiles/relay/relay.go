@@ -145,10 +145,10 @@ type Options struct {
 	// to local topics only.
 	Across func(ctx context.Context, errand *Errand) (*Way, error)
 
-	// Wrong is called for an answer to a delivery with which a partner breaks the protocol.
-	// The delivery is published again after a pause. topic is the one here. It must not
-	// block. May be nil.
-	Wrong func(partner, publisher, topic string, err error)
+	// Wrong is called for an answer with which a partner breaks the protocol: to a delivery,
+	// which is published again after a pause, or to a question about one (operation status).
+	// name is the topic here, or that of the partner. It must not block. May be nil.
+	Wrong func(partner, publisher, operation, name string, err error)
 
 	// Refused is called for a delivery that a partner, or an endpoint behind it, has refused
 	// for good. topic is the one here. It must not block. May be nil.

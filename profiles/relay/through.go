@@ -59,14 +59,17 @@ func (a *attachment) follow(at place) {
 	go a.beat(ctx)
 	retry, confirmed := backoff.Retry{Pauses: attachPauses}, false
 	err := retry.Run(ctx, func() (again bool, err error) {
+		began := time.Now()
 		again, err = a.once(ctx, at, func(places int) error {
-			retry.Moved()
 			if confirmed {
 				return nil
 			}
 			confirmed = true
 			return a.confirm(places)
 		})
+		if time.Since(began) >= attachPauses.Longest { // one that ends at once is no progress
+			retry.Moved()
+		}
 		return again && confirmed, err
 	})
 	if ctx.Err() == nil {
@@ -140,8 +143,8 @@ func (s *Service) consumeAt(way *Way, topic string, places int) (*Consumer, erro
 	return c, nil
 }
 
-// hand makes an attempt with a delivery of a partner. It replaces an earlier attempt that
-// the partner has given up. session ends when the partner can no longer be reached.
+// hand makes an attempt with a delivery of a partner, which is lent. It replaces an earlier
+// attempt that the partner has given up. session ends when the partner can no longer be reached.
 func (a *attachment) hand(d *Delivery, session context.Context) {
 	s := a.s
 	at := &attempt{a: a, tries: 1, key: attemptKey{a.call.Session(), string(d.ID)}, publisher: d.Publisher}
@@ -166,9 +169,6 @@ func (a *attachment) hand(d *Delivery, session context.Context) {
 		if ttl > 0 {
 			ttl = max(ttl-time.Since(d.came), time.Millisecond)
 		}
-		if !d.lend() {
-			return nil, failed
-		}
 		defer d.giveBack()
 		defer d.shed()
 		return at.publish(d.Payload, milliseconds(ttl), min(d.Hops, profiles.MaxHops-1))
@@ -187,13 +187,11 @@ func (d *Delivery) answered(how outcome, reason string) State {
 	return Retry
 }
 
-// lend keeps the octets of the delivery in memory until giveBack. It returns false if they
-// are released already.
-func (d *Delivery) lend() bool {
+// lend keeps the octets of the delivery in memory until giveBack.
+func (d *Delivery) lend() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lent = len(d.attempts) > 0
-	return d.lent
+	d.lent = true
 }
 
 // shed releases the octets of a delivery that was handed on. It can still be answered.

@@ -72,8 +72,8 @@ func newWrongs() *prometheus.CounterVec {
 }
 
 // wrongDelivery is wrong for a delivery.
-func (p *Partners) wrongDelivery(name, publisher, topic string, err error) {
-	p.wrong(partner.Wrong{Partner: name, Caller: publisher, Profile: "relay", Operation: "publish", Name: topic, Err: err})
+func (p *Partners) wrongDelivery(name, publisher, operation, about string, err error) {
+	p.wrong(partner.Wrong{Partner: name, Caller: publisher, Profile: "relay", Operation: operation, Name: about, Err: err})
 }
 
 // wrongTask is wrong for a task, whose name begins with that of the partner.
