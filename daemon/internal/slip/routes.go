@@ -24,13 +24,16 @@ type routes struct {
 
 // announced is the agent list of one partner.
 type announced struct {
-	mu     sync.Mutex // held during a request
-	at     time.Time  // time of the last request
+	mu     sync.Mutex  // held during a request
+	on     *partner.Up // session of the last request
+	at     time.Time   // time of the last request
+	failed bool        // it had no answer
 	agents map[string]bool
 }
 
 // Limits of agent lists. A list is used until it is old. For an agent that is not in the
-// list the partner is asked again, at most once in a pause.
+// list the partner is asked again, at most once in a pause; one that has given no list, when
+// that is old, or over its next session.
 const (
 	listOld   = 30 * time.Second
 	listPause = time.Second
@@ -85,11 +88,12 @@ func (a *announced) find(ctx context.Context, link *partner.Link, agentID string
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	age := time.Since(a.at)
-	if a.at.IsZero() || age > listOld || !a.agents[agentID] && age > listPause {
-		if agents, err := list(ctx, up); err == nil {
+	if a.on != up || age > listOld || !a.failed && !a.agents[agentID] && age > listPause {
+		agents, err := list(ctx, up)
+		if a.failed = err != nil; !a.failed {
 			a.agents = agents
 		}
-		a.at = time.Now()
+		a.on, a.at = up, time.Now()
 	}
 	if !a.agents[agentID] {
 		return nil
