@@ -52,6 +52,16 @@ const (
 	MaxValue = 8 << 20 // octets of a value
 )
 
+// Scanner lists records.
+type Scanner interface {
+	// Scan calls yield with the records of a space whose key begins with prefix and is
+	// greater than after, in order of the octets of the keys, until yield returns false. It
+	// may miss records written during the scan. value is valid until yield returns. A
+	// damaged record ends the scan with ErrDamaged after the records before it.
+	Scan(ctx context.Context, space, prefix, after string,
+		yield func(key string, version uint64, value []byte) bool) error
+}
+
 // Records are values with a key, a version and an expiry. An expired record counts as
 // missing.
 //
@@ -59,6 +69,8 @@ const (
 // follow jumps of the wall clock. A time with a monotonic reading, as from time.Now().Add,
 // is not affected by such jumps either.
 type Records interface {
+	Scanner
+
 	// Put submits a write of a record if its version is was; 0 means that the record must
 	// not exist. The record counts against the quota of the owner that created it. A zero
 	// expires means never. value must not change until done is called. Nothing is written
@@ -73,13 +85,6 @@ type Records interface {
 	// Get returns a record; version 0 means that it does not exist. It sees every write
 	// whose done was called before.
 	Get(ctx context.Context, space, key string) (version uint64, value []byte, err error)
-
-	// Scan calls yield with the records of a space whose key begins with prefix and is
-	// greater than after, in order of the octets of the keys, until yield returns false. It
-	// may miss records written during the scan. value is valid until yield returns. A
-	// damaged record ends the scan with ErrDamaged after the records before it.
-	Scan(ctx context.Context, space, prefix, after string,
-		yield func(key string, version uint64, value []byte) bool) error
 }
 
 // PutResult is the result of a Put.
@@ -90,14 +95,8 @@ type PutResult struct {
 	Err     error
 }
 
-// Logs are sequences of entries. A log starts with its first entry and is numbered from 1
-// without gaps. A number is never reused, even after its entry has expired or was trimmed.
-type Logs interface {
-	// Append submits an entry at the end of a log. A non-empty id is remembered while its
-	// entry is stored: if the log has an entry with this id, nothing is written. The entry
-	// counts against the quota of the owner. data must not change until done is called.
-	Append(space, log, id, owner string, data []byte, expires time.Time, done func(AppendResult))
-
+// Reader reads logs.
+type Reader interface {
 	// Read calls yield with the entries of a log after a number, in order, until yield
 	// returns false. It sees every entry whose done was called before. data is valid until
 	// yield returns. A damaged entry ends the read with ErrDamaged.
@@ -108,6 +107,17 @@ type Logs interface {
 	// appended. first is last+1 if nothing is stored; last is 0 for a log that was never
 	// written.
 	Span(ctx context.Context, space, log string) (first, last uint64, err error)
+}
+
+// Logs are sequences of entries. A log starts with its first entry and is numbered from 1
+// without gaps. A number is never reused, even after its entry has expired or was trimmed.
+type Logs interface {
+	Reader
+
+	// Append submits an entry at the end of a log. A non-empty id is remembered while its
+	// entry is stored: if the log has an entry with this id, nothing is written. The entry
+	// counts against the quota of the owner. data must not change until done is called.
+	Append(space, log, id, owner string, data []byte, expires time.Time, done func(AppendResult))
 
 	// Trim submits the removal of the entries up to a number. The numbers are not reused.
 	Trim(space, log string, through uint64, done func(error))

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/fronts"
+	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/profiles"
@@ -55,6 +57,7 @@ func reachable() (names []string) {
 }
 
 func (p *Plan) partners(c *config.Config, policy *access.Policy) {
+	stored := p.stored(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		conf := c.Partners[name]
 		one := PlanPartner{
@@ -71,10 +74,33 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 		if policy.Denied(conf.Identity) {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("partners.%s: access.deny matches %s, so there will be no link", name, conf.Identity))
 		}
-		p.Warnings = append(p.Warnings, config.CapturedBy(name, c.Named(name+"/"))...)
+		captured := c.Named(name + "/")
+		maps.Copy(captured, stored[name+"/"])
+		p.Warnings = append(p.Warnings, config.CapturedBy(name, captured)...)
 		p.Partners = append(p.Partners, one)
 	}
 }
+
+// stored returns the stored names that begin with those of partners, by the name and kind.
+func (p *Plan) stored(c *config.Config) map[string]map[string][]string {
+	prefixes := make([]string, 0, len(c.Partners))
+	for name := range c.Partners {
+		prefixes = append(prefixes, name+"/")
+	}
+	if len(prefixes) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	found, err := storage.NamedIn(ctx, c, prefixes)
+	if err != nil {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("data: stored names were not compared with those of partners: %v", err))
+	}
+	return found
+}
+
+// lookTime bounds the search for stored names.
+const lookTime = 10 * time.Second
 
 func (p *Plan) http(c *config.Config, policy *access.Policy) error {
 	h := &c.HTTP

@@ -97,7 +97,7 @@ func (dir *directory) reload() error {
 
 // DeclaredIDs returns the first agent_ids of stored declarations that begin with a prefix,
 // in the order of their octets, and at most most.
-func DeclaredIDs(ctx context.Context, in store.Records, prefix string, most int) (ids []string, err error) {
+func DeclaredIDs(ctx context.Context, in store.Scanner, prefix string, most int) (ids []string, err error) {
 	err = in.Scan(ctx, spaceAgents, prefix, "", func(id string, _ uint64, _ []byte) bool {
 		ids = append(ids, id)
 		return len(ids) < most

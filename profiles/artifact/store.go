@@ -1,14 +1,12 @@
 package artifact
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"strings"
 
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/store"
 )
 
 // maxName is how long a name in a Store may be.
@@ -74,11 +72,12 @@ func decodeTag(b []byte) (t tag, err error) {
 var errTag = errors.New("artifact: what is stored is not of this profile")
 
 // IDs returns the first artifact_ids in a Store that begin with a prefix, in the order of
-// their octets. It looks at most artifacts, of all owners.
-func IDs(ctx context.Context, in store.Blobs, prefix string, most int) (ids []string, err error) {
+// their octets. It looks at most artifacts, of all owners; scan calls yield with their names
+// in the Store that begin with a prefix.
+func IDs(scan func(prefix string, yield func(name string) bool) error, prefix string, most int) (ids []string, err error) {
 	n := 0
-	err = in.Scan(ctx, strings.ReplaceAll(prefix, "\x00", escaped), "", func(b store.BlobInfo) bool {
-		if id, _, ok := splitName(b.Name); ok && (len(ids) == 0 || ids[len(ids)-1] != id) {
+	err = scan(strings.ReplaceAll(prefix, "\x00", escaped), func(name string) bool {
+		if id, _, ok := splitName(name); ok && (len(ids) == 0 || ids[len(ids)-1] != id) {
 			ids = append(ids, id)
 		}
 		n++

@@ -180,3 +180,27 @@ func TestRS08NothingGrowsWithWhatPeersChoose(t *testing.T) {
 		t.Errorf("%d octets more in use after %d more events, want no growth", after-before, total/2)
 	}
 }
+
+func TestTypesAreThoseOfTheLastEvents(t *testing.T) {
+	engine := open(t, sqlstore.Options{})
+	if types, err := events.Types(t.Context(), engine, "b/", 3); err != nil || len(types) > 0 {
+		t.Errorf("types %q of no events, %v", types, err)
+	}
+	s := serve(t, "tls", events.Options{Store: engine}, endpoint.Bounds{})
+	pub := s.dial(producer).publisher(t)
+	for i, kind := range []string{"b/first", "b/second", "b/second", "bb/third"} {
+		r := record(fmt.Sprint("e", i))
+		r.EventType = []byte(kind)
+		if err := pub.Publish(t.Context(), &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pub.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int]string{3: "[b/second]", 4: "[b/first b/second]"} {
+		if types, err := events.Types(t.Context(), engine, "b/", most); err != nil || fmt.Sprint(types) != want {
+			t.Errorf("of the last %d events: %q, %v, want %s", most, types, err, want)
+		}
+	}
+}

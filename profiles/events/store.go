@@ -1,7 +1,9 @@
 package events
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"strings"
 
 	"github.com/slimwire/swp/store"
@@ -22,6 +24,29 @@ const (
 	logName    = "events"       //
 	spaceNames = "events.names" // the cursor of each named subscription, as a uvarint
 )
+
+// Types returns the event_types of the last stored events that begin with a prefix, each once,
+// in the order of the events. It looks at most events.
+func Types(ctx context.Context, in store.Reader, prefix string, most int) (types []string, err error) {
+	_, last, err := in.Span(ctx, spaceLog, logName)
+	if err != nil || last == 0 {
+		return nil, err
+	}
+	var fault error
+	seen := make(map[string]bool)
+	err = in.Read(ctx, spaceLog, logName, last-min(last, uint64(most)), func(_ uint64, _ string, data []byte) bool {
+		var r Record
+		if fault = r.stored(data); fault != nil {
+			return false
+		}
+		if kind := string(r.EventType); strings.HasPrefix(kind, prefix) && !seen[kind] {
+			seen[kind] = true
+			types = append(types, kind)
+		}
+		return ctx.Err() == nil
+	})
+	return types, errors.Join(err, fault)
+}
 
 // scoped returns a name in the space of an identity. The identity comes first, with its
 // length, so that no name can collide with one of another identity.

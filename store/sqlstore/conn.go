@@ -44,7 +44,8 @@ type statement interface {
 const (
 	create    = "rwc"
 	readWrite = "rw"
-	readOnly  = "ro" // even closing does not change the file and its log
+	readOnly  = "ro"             // even closing does not change the file and its log
+	atRest    = "ro&immutable=1" // of a file without a log, which nobody writes: no lock is taken, no file made
 )
 
 // vfs keeps the index of the write-ahead log in the memory of this process, the only one

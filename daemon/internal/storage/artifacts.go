@@ -22,6 +22,7 @@ import (
 const (
 	spaceArtifacts = "artifact"
 	dirArtifacts   = "artifacts"
+	dirStore       = "store" // of the database
 
 	spaceKeys = "artifact.keys"
 	nameToken = "resume_token"

@@ -67,7 +67,7 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	o.Committed = func(took time.Duration, _ int) { commits.Observe(took.Seconds()) }
 	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
 	if c.Store != config.StoreMemory {
-		o.Dir = filepath.Join(c.Data, "store")
+		o.Dir = filepath.Join(c.Data, dirStore)
 	}
 	engine, err := sqlstore.Open(ctx, o)
 	switch {
