@@ -123,9 +123,18 @@ func (p *passing) run(ctx context.Context) error {
 		if p.Start > from {
 			retry.Moved()
 		}
-		refused, final := errors.AsType[*profiles.PeerError](err)
-		return p.err == nil && !profiles.Misanswered(err) && (!final || p.next > 0 && refused.Retryable()), err
+		return p.err == nil && p.again(err), err
 	})
+}
+
+// again reports whether to continue after an error. One that is told at once, such as that
+// there is no way to the partner, is waited for only by a GET that has begun.
+func (p *passing) again(err error) bool {
+	if refused, ok := errors.AsType[*profiles.PeerError](err); ok {
+		return p.next > 0 && refused.Retryable()
+	}
+	fault, ok := errors.AsType[*profiles.Error](err)
+	return !ok || p.next > 0 && fault.Retryable
 }
 
 // receive takes what comes over one session, until the partner falls silent.
