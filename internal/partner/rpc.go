@@ -110,8 +110,11 @@ func (c *call) pass(ctx context.Context) error {
 	ctx, cancel := context.WithDeadline(ctx, passage.Deadline)
 	defer cancel()
 	up, err := c.link.Ready(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !profiles.Serves(up.Session, rpc.ProfileID):
+		return c.link.ignorant("profile rpc")
 	}
 	sendCtx, ext, err := c.link.onward(ctx, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
@@ -157,6 +160,20 @@ func (c *call) pass(ctx context.Context) error {
 			return c.lost(ctx, up, err)
 		}
 	}
+}
+
+// Carries implements relay.Options.Carries: the error says that a partner is known not to
+// serve the profile, by its entry or over the current session.
+func (d *Directory) Carries(partner string) error {
+	l := d.find(partner)
+	if l == nil {
+		return errUnknown(partner)
+	}
+	known := l.opts.Profiles != nil && !slices.Contains(l.opts.Profiles, relay.ProfileID)
+	if up := l.Now(); known || up != nil && !profiles.Serves(up.Session, relay.ProfileID) {
+		return l.ignorant("profile " + relay.Name)
+	}
+	return nil
 }
 
 // Across implements relay.Options.Across: it prepares a call about a topic at a partner.

@@ -45,6 +45,10 @@ func (s *Service) publish(req *profiles.Request) error {
 		return errNoRelay
 	case !s.opts.Access.Allowed(identity, "relay", "publish", string(m.Topic)):
 		return errDenied
+	case at.partner != "" && s.opts.Carries != nil:
+		if err := s.opts.Carries(at.partner); err != nil {
+			return err
+		}
 	}
 	id, ttl, err := s.admit(&m, identity, hops)
 	if err != nil {

@@ -141,6 +141,10 @@ type Options struct {
 	// partners.
 	Behind func(topic string) (partner, rest string, ok bool)
 
+	// Carries returns why a partner takes no deliveries, so that they are refused before they
+	// are stored. It must not wait. Nil: every partner takes them.
+	Carries func(partner string) error
+
 	// Across prepares a call at a partner; an error refuses it. Nil: consumers can attach
 	// to local topics only.
 	Across func(ctx context.Context, errand *Errand) (*Way, error)

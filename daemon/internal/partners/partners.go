@@ -140,7 +140,7 @@ func (p *Partners) Offer(o *all.Options) error {
 	o.AGDISC.Partners, o.AGDISC.Partner = p.agents, p.directory.Knows
 	o.TOOLDISC.Partner, o.TOOLDISC.Partners = p.directory.Knows, p.directory.RefreshTools
 	o.Relay.Behind, o.Relay.Partner, o.Relay.Across = p.Split, p.directory.NameOf, p.directory.Across
-	o.Relay.Wrong, o.Relay.Refused = p.wrongDelivery, p.refusedDelivery
+	o.Relay.Wrong, o.Relay.Refused, o.Relay.Carries = p.wrongDelivery, p.refusedDelivery, p.directory.Carries
 	local := o.RPC.Resolve
 	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
 		if m, ok := local(name); ok {
