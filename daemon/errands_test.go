@@ -1,0 +1,287 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/rpc"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/profiles/state"
+	"github.com/slimwire/swp/profiles/tooldisc"
+)
+
+// errand asks something of the endpoint at an address of partners, "b/c". It returns why it
+// got nothing.
+type errand func(t *testing.T, ctx context.Context, s *session, at string) error
+
+// errands are one of each kind that crosses.
+var errands = map[string]errand{
+	"state put": func(t *testing.T, ctx context.Context, s *session, at string) error {
+		_, err := state.PutAll(ctx, opened(t, profiles.Toward(s.Session, at)), rpc.Sync, wanted)
+		return err
+	},
+	"state get": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		_, err := state.Fetch(ctx, profiles.Toward(s.Session, at), wanted.ID)
+		return err
+	},
+	"artifact put": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		octets, sum := octetsOf(100)
+		u := artifact.Upload{ArtifactID: "x", Size: 100, Hash: sum, Octets: bytes.NewReader(octets), Sync: rpc.Sync}
+		return u.Send(ctx, profiles.Toward(s.Session, at))
+	},
+	"artifact get": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		d := artifact.Download{ArtifactID: "x", Sink: func(*artifact.Chunk) error { return nil }}
+		_, err := d.Receive(ctx, profiles.Toward(s.Session, at))
+		return err
+	},
+	"events publish": func(t *testing.T, ctx context.Context, s *session, at string) error {
+		p := events.NewPublisher(opened(t, profiles.Toward(s.Session, at)), rpc.Sync)
+		defer p.Close()
+		if err := p.Publish(ctx, record("1", "k", "x")); err != nil {
+			return err
+		}
+		return p.Sync(ctx)
+	},
+	"events subscribe": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		return subscribes(ctx, profiles.Toward(s.Session, at), events.SubscribeOptions{Filter: "type:k"})
+	},
+	"events subscribe, durable": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		return subscribes(ctx, profiles.Toward(s.Session, at), events.SubscribeOptions{Filter: "type:k", Name: "mine"})
+	},
+	"agdisc get": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		_, err := agdisc.Ask(ctx, profiles.Toward(s.Session, at), "x", "")
+		return err
+	},
+	"tooldisc get": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		_, err := tooldisc.Find(ctx, profiles.Toward(s.Session, at), "x", "")
+		return err
+	},
+	"tooldisc list": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		_, _, err := tooldisc.Page(ctx, profiles.Toward(s.Session, at), tooldisc.Query{})
+		return err
+	},
+	"relay publish": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		_, err := relay.Send(ctx, profiles.Toward(s.Session, at), &relay.Publication{ID: []byte("1"), Topic: "t"})
+		return err
+	},
+	"relay consume": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		c, err := s.relays.Consume(ctx, profiles.Toward(s.Session, at), "t", 1)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	},
+	"rpc call": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		_, err := rpc.Call(ctx, profiles.Toward(s.Session, at), rpc.MethodEcho, nil)
+		return err
+	},
+	"sdl req": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		octets, err := carriage.Call(ctx, profiles.Toward(s.Session, at), sdlToolCall("sys.ping").AppendJSON(nil))
+		if err == nil && bytes.Contains(octets, []byte(`"code"`)) {
+			err = errors.New(string(octets))
+		}
+		return err
+	},
+	"mcp, modern": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		return asks(ctx, s, mcpmap.Call{Target: at + "/child", Octets: []byte(modernCall)})
+	},
+	"mcp, legacy": func(_ *testing.T, ctx context.Context, s *session, at string) error {
+		return asks(ctx, s, mcpmap.Call{Target: at + "/child", Octets: []byte(legacyBegin)})
+	},
+	"a2a task": func(t *testing.T, ctx context.Context, s *session, at string) error {
+		d, err := s.tasks.Send(ctx, s.Session, &a2a.Task{Kind: "report", Input: []byte("x")}, a2a.SendOptions{Agent: at})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if _, result := follow(t, d, ""); !result.OK {
+			return errors.New(result.Reason)
+		}
+		return nil
+	},
+}
+
+func subscribes(ctx context.Context, on profiles.Session, o events.SubscribeOptions) error {
+	sub, err := events.Open(ctx, on, o)
+	if err == nil {
+		sub.Close()
+	}
+	return err
+}
+
+func asks(ctx context.Context, s *session, call mcpmap.Call) error {
+	result, err := s.mapping.Client(s.Session).Do(ctx, &call)
+	if err == nil && result.Error() != nil {
+		err = errors.New(string(result.Error()))
+	}
+	return err
+}
+
+// each runs every errand to an address at once, but for some, and then judges them.
+func each(t *testing.T, s *session, at string, judge func(name string, err error), but ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	told := make(map[string]chan error)
+	for name, do := range errands {
+		if !slices.Contains(but, name) {
+			told[name] = make(chan error, 1)
+			c := told[name]
+			go func() { c <- do(t, ctx, s, at) }()
+		}
+	}
+	for name, err := range told {
+		judge(name, <-err)
+	}
+}
+
+// isRefused wants each errand refused with one of some texts.
+func isRefused(t *testing.T, what string, texts ...string) func(name string, err error) {
+	return func(name string, err error) {
+		t.Helper()
+		for _, text := range texts {
+			if err != nil && strings.Contains(err.Error(), text) {
+				return
+			}
+		}
+		t.Errorf("%s, %s: %v, want one of %q", what, name, err, texts)
+	}
+}
+
+// arrived notes the profiles of the messages that come to a partner.
+func (h *hostile) arrived() (list func() string) {
+	var mu sync.Mutex
+	seen := make(map[string]bool)
+	h.with(func(m *told) bool {
+		what := fmt.Sprint(m.ProfileID)
+		switch m.method() {
+		case rpc.MethodInfo, agdisc.MethodList, rpc.MethodPing, relay.MethodDead: // of the link itself
+			return false
+		case "":
+		default:
+			what += " " + m.method()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		seen[what] = true
+		return false
+	})
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return fmt.Sprint(seen)
+	}
+}
+
+// A message with a target never goes to a partner that would ignore it.
+func TestAnOlderPartnerIsSentNoTarget(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, h := atHostile(t, transport, "")
+		h.mu.Lock()
+		h.info = bytes.Replace(h.info, []byte(`"0":[52],`), nil, 1)
+		h.mu.Unlock()
+		h.hangUp()
+		a.until("the loss of b", func() bool { return !a.up("b") })
+		a.connected("b")
+		list := h.arrived()
+		s := a.mustDial(a.addrs[transport])
+		each(t, s, "b/c", isRefused(t, "behind an older partner", "extension 52"), "mcp, modern", "mcp, legacy", "a2a task", "relay publish")
+		// Custody is here; the partner is not asked to take it.
+		if err := errands["relay publish"](t, t.Context(), s, "b/c"); err != nil {
+			t.Error(err)
+		}
+		becomes(t, s.Session, "1", relay.DeadState)
+		if got := list(); got != "map[]" {
+			t.Errorf("sent to it: %s", got)
+		}
+	})
+}
+
+// A partner that knows MCP and A2A only is sent nothing else, and whoever asks is told why.
+func TestAPartnerOfMCPAndA2AIsAskedNothingElse(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, h := atHostile(t, transport, "")
+		a.rewrite("  b: {", "  b: {profiles: [mcp, a2a], ")
+		a.reloaded()
+		a.connected("b")
+		list := h.arrived()
+		s := a.mustDial(a.addrs[transport])
+		each(t, s, "b", isRefused(t, "at a partner of MCP and A2A", "partner b does not know of"), "mcp, modern", "mcp, legacy", "a2a task")
+		if got := list(); got != "map[]" {
+			t.Errorf("sent to it: %s", got)
+		}
+	})
+}
+
+func TestEachErrandEndsInACircle(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pair(t, transport, "a2a: {workers: {one: {kinds: [report], command: cat}}}\n"+childYAML(t))
+		b.connected("a")
+		s := a.mustDial(a.addrs[transport])
+		each(t, s, strings.Repeat("b/a/", 4)+"b", isRefused(t, "nine hops", "passed on 8 times already", "has passed too many endpoints", "in a circle"), "relay publish", "artifact put")
+		if err := errands["relay publish"](t, t.Context(), s, strings.Repeat("b/a/", 4)+"b"); err != nil {
+			t.Error(err)
+		}
+		becomes(t, s.Session, "1", relay.DeadState)
+	})
+}
+
+func TestEachErrandIsDeniedHereAndThere(t *testing.T) {
+	const nothing = "access: {rules: [{identity: 'spiffe://nobody.example/x'}], agents: [{identity: '**', agent_ids: '**'}]}\n"
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		denied := []string{"SECURITY_POLICY", "SECURITY_UNSUPPORTED", "unauthorized", "denied", "not allowed", "ERR_SECURITY_POLICY"}
+		t.Run("here", func(t *testing.T) {
+			a, _ := pairOf(t, transport, nothing, "")
+			s := a.justDial(a.addrs[transport])
+			each(t, s, "b", isRefused(t, "denied here", denied...), "agdisc get", "tooldisc get", "tooldisc list")
+			isRefused(t, "denied here", "NOT_FOUND", denied[0])("agdisc get", errands["agdisc get"](t, t.Context(), s, "b"))
+		})
+		t.Run("there", func(t *testing.T) {
+			a, _ := pairOf(t, transport, "", strings.Replace(nothing, "rules: [", "rules: [{identity: '**', profile: rpc, name: [swp.sync, swp.info]}, ", 1))
+			s := a.mustDial(a.addrs[transport])
+			// What one may not see does not exist: there are no events of it, and the list of tools is empty.
+			each(t, s, "b", isRefused(t, "denied there", append(denied, "NOT_FOUND")...),
+				"events subscribe", "events subscribe, durable", "tooldisc list", "relay publish", "rpc call")
+			if err := errands["relay publish"](t, t.Context(), s, "b"); err != nil {
+				t.Error(err)
+			}
+			becomes(t, s.Session, "1", relay.DeadState)
+		})
+	})
+}
+
+func TestEachErrandToAPartnerThatIsAwayIsToldSo(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a := alone(t, "", "addresses: ['swp+tls://127.0.0.1:1']")
+		a.await("partner not reached")
+		s := a.mustDial(a.addrs[transport])
+		each(t, s, "b", isRefused(t, "a partner that is away", "cannot be reached now"), "relay publish")
+		if err := errands["relay publish"](t, t.Context(), s, "b"); err != nil {
+			t.Error(err)
+		}
+		becomes(t, s.Session, "1", relay.Queued)
+	})
+}
+
+// justDial dials without asking for anything that rules could deny.
+func (o *organisation) justDial(address string) *session {
+	o.t.Helper()
+	s, err := o.dial(address)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return s
+}
