@@ -255,6 +255,8 @@ func TestEachErrandIsDeniedHereAndThere(t *testing.T) {
 			// What one may not see does not exist: there are no events of it, and the list of tools is empty.
 			each(t, s, "b", isRefused(t, "denied there", append(denied, "NOT_FOUND")...),
 				"events subscribe", "events subscribe, durable", "tooldisc list", "relay publish", "rpc call")
+			_, err := rpc.Call(t.Context(), profiles.Toward(s.Session, "b"), "method", nil) // echo is everybody's
+			isRefused(t, "denied there", denied...)("rpc call", err)
 			if err := errands["relay publish"](t, t.Context(), s, "b"); err != nil {
 				t.Error(err)
 			}
@@ -284,4 +286,81 @@ func (o *organisation) justDial(address string) *session {
 		o.t.Fatal(err)
 	}
 	return s
+}
+
+// servingErrands configures what the errands ask for, but for a card and a modern MCP server.
+func servingErrands(t *testing.T) string {
+	t.Helper()
+	return sdlOpen + "a2a: {workers: {one: {kinds: [report], command: cat}}}\n" + childYAML(t) +
+		"tooldisc:\n  tools:\n    - {tool_id: x, name: X, version: '1', schema_ref: 'sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae'}\n"
+}
+
+func TestEachErrandReachesTheThirdEndpoint(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, "", "", servingErrands(t))
+		s := row[0].mustDial(row[0].addrs[transport])
+		gets := []string{"state get", "artifact get"} // of what the others put
+		each(t, s, "b/c", func(name string, err error) {
+			if name == "agdisc get" { // nobody has a card there
+				refusedBy(t, name, err, agdisc.CodeNotFound, row[2])
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}, append(gets, "mcp, modern")...)
+		for _, name := range gets {
+			if err := errands[name](t, t.Context(), s, "b/c"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// Whoever asks again after the link was lost, or after either end was started again, gets what
+// he asks for.
+func TestEachErrandIsDoneAfterTheLinkOrEitherEndWasLost(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b, a := open(t, "b", servingErrands(t)), open(t, "a", "")
+		b.trusting("a", a)
+		address := b.addrs[transport]
+		a.trusting("b", b, address)
+		a.connected("b")
+		s := a.mustDial(a.addrs[transport])
+		done := func(after string) {
+			t.Helper()
+			each(t, s, "b", func(name string, err error) {
+				if name == "agdisc get" { // nobody has a card there
+					refusedBy(t, after+", "+name, err, agdisc.CodeNotFound, b)
+				} else if err != nil {
+					t.Errorf("%s, %s: %v", after, name, err)
+				}
+			}, "mcp, modern", "state get", "artifact put", "artifact get")
+		}
+		done("at first")
+		if transport == 0 {
+			link, through := newTunnel(t, address)
+			a.rewrite(address, through)
+			a.reloaded()
+			a.connected("b")
+			link.cut()
+			a.connected("b")
+			done("after a cut")
+			a.rewrite(through, address)
+			a.reloaded()
+		}
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		b.again()
+		a.rewrite(address, b.addrs[transport])
+		a.reloaded()
+		a.connected("b")
+		done("after a start there")
+		if err := a.end(); err != nil {
+			t.Fatal(err)
+		}
+		a.again()
+		a.connected("b")
+		s = a.mustDial(a.addrs[transport])
+		done("after a start here")
+	})
 }
