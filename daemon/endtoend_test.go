@@ -61,20 +61,24 @@ func (w *wire) send(env e1.Envelope) {
 // recv returns the next message of a profile and type.
 func (w *wire) recv(profile, msgType uint64) e1.Envelope {
 	w.t.Helper()
-	limits := e1.Limits{}.WithDefaults()
 	for {
-		body, err := w.in.Next()
-		var env e1.Envelope
-		if err == nil {
-			err = env.Decode(body, &limits)
-		}
+		env, err := w.read()
 		if err != nil {
 			w.t.Fatalf("waiting for msg_type %d of profile %d: %v", msgType, profile, err)
 		}
 		if env.ProfileID == profile && env.MsgType == msgType {
-			return env.Clone()
+			return env
 		}
 	}
+}
+
+func (w *wire) read() (env e1.Envelope, err error) {
+	limits := e1.Limits{}.WithDefaults()
+	body, err := w.in.Next()
+	if err == nil {
+		err = env.Decode(body, &limits)
+	}
+	return env.Clone(), err
 }
 
 // A message that crosses a partner keeps its flags and its end-to-end extensions, and loses

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/tooldisc"
@@ -70,6 +71,7 @@ func deploymentOf(c *config.Config) Deployment {
 		{"frame rate", "core", append(d.of("rate."), d.of("limits.frame_")...), []string{"core_0016"}},
 		{"error path", "core", d.errorPath(), []string{"core_0017", "core_0018"}},
 		{"severity set", "events", severities(), []string{"events_0005"}},
+		{"bounds of A2A fields, and how a longer one is answered", "a2a", taskBounds(), []string{"a2a_0001"}},
 		{"RPC replay window", "rpc", d.of("rpc."), []string{"rpc_0005"}},
 		{"policy keys, and unknown ones", "policyhint", policyKeys(), []string{"policyhint_0002"}},
 		{"RELAY dedupe window, retry and limits", "relay", d.of("relay."), []string{"relay_0002", "relay_0003", "relay_0005"}},
@@ -138,6 +140,17 @@ func policyKeys() []Value {
 		{"known keys", strings.Join([]string{policyhint.NoExternalNetwork, policyhint.NoPII, policyhint.CostLimit, policyhint.Region}, ", "), "policyhint"},
 		{"an unknown key with MUST", "POLICY_VIOLATION " + policyhint.ReasonUnknownKey, "policyhint.ReasonUnknownKey"},
 		{"an unknown key with SHOULD or MAY", "POLICY_HINT_ACK, kept and passed on", "docs/policy-hints.md"},
+	}
+}
+
+func taskBounds() []Value {
+	const source = "docs/conformance.md §3"
+	return []Value{
+		{"octets of agent_id, of a capability, of task_id and of kind, at most", a2a.MaxText, "a2a.MaxText"},
+		{"capabilities of a Handshake, at most", a2a.MaxCapabilities, "a2a.MaxCapabilities"},
+		{"a Task with a longer kind or agent_id", "refused, and answered by a Result with ok = false unless its task_id is in use", source},
+		{"a Handshake above a bound, a longer task_id", "refused; A2A has no answer to it", source},
+		{"another Task under a used task_id", "refused; A2A has no answer to it", source},
 	}
 }
 

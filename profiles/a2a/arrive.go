@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 )
+
+// detailTooLong is the detail of a field above its bound, as the schema has it.
+const detailTooLong = "too_long"
 
 // arrival is a received Task before it has a task.
 type arrival struct {
@@ -30,7 +34,7 @@ type arrival struct {
 func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	var in TaskBody
 	if err := in.Decode(req.Payload); err != nil {
-		return err
+		return s.refuseTask(req, &in, err)
 	}
 	if s.opts.Store == nil {
 		m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(reasonUnsupported + ": this endpoint carries out no tasks")}
@@ -42,7 +46,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	}
 	o, err := readTaskOptions(req.Extensions)
 	if err != nil {
-		return err
+		return s.refuseTask(req, &in, err)
 	}
 	agent, kind := s.toPartner(o.agent, string(in.Kind))
 	r := &request{spec: spec{
@@ -70,6 +74,27 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	a.lane, a.msgID, a.w = held.Lane, held.MsgID, responder
 	a.arrive()
 	return nil
+}
+
+// refuseTask answers a Task above a bound, or with an extension that cannot be read, with a
+// Result, so that its initiator does not wait. It does not if the task_id is too long, or
+// that of a task under way: the Result would end that one.
+func (s *Service) refuseTask(req *profiles.Request, in *TaskBody, err error) error {
+	fault := *profiles.AsError(err)
+	if fault.Detail != detailTooLong && fault.Detail != profiles.DetailExtension || len(in.TaskID) == 0 || len(in.TaskID) > MaxText {
+		return err
+	}
+	s.mu.Lock()
+	taken := s.tasks.byKey[keyOf(req.Session.Peer().Identity, in.TaskID)] != nil
+	s.mu.Unlock()
+	if taken {
+		return err
+	}
+	const room = 128 // octets of the reason
+	reason := reasonMalformed + ": " + fault.Text
+	m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(strings.ToValidUTF8(reason[:min(len(reason), room)], ""))}
+	fault.Answer = resultOf(&m)
+	return &fault
 }
 
 // timeFor returns how long a task may take. ms is the deadline of its Task, 0 if it has
