@@ -15,16 +15,23 @@ func (c *Client) Card(ctx context.Context, agentID, etag string) (*agdisc.Card, 
 }
 
 // Agents lists the agents of the peer, page by page, and calls yield for each until it
-// returns false.
-func (c *Client) Agents(ctx context.Context, yield func(agdisc.Entry) bool) error {
-	call := func(params, result any) error { return rpc.CallJSON(ctx, c.Session, agdisc.MethodList, params, result) }
+// returns false. unlisted are the partners of the peer whose agents the peer does not know
+// yet.
+func (c *Client) Agents(ctx context.Context, yield func(agdisc.Entry) bool) (unlisted []string, err error) {
+	call := func(params, result any) error {
+		err := rpc.CallJSON(ctx, c.Session, agdisc.MethodList, params, result)
+		if page, ok := result.(*agdisc.ListResult); ok && err == nil {
+			unlisted = append(unlisted, page.Unlisted...)
+		}
+		return err
+	}
 	for entry, err := range agdisc.Entries(call) {
 		if err != nil {
-			return c.Explain(err)
+			return unlisted, c.Explain(err)
 		}
 		if !yield(entry) {
 			break
 		}
 	}
-	return nil
+	return unlisted, nil
 }

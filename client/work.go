@@ -173,7 +173,7 @@ func (c *Client) agentTaken(ctx context.Context, agent string) error {
 	began := time.Now()
 	for n := 0; ; n++ {
 		own := false
-		if err := c.Agents(ctx, func(e agdisc.Entry) bool {
+		if _, err := c.Agents(ctx, func(e agdisc.Entry) bool {
 			own = own || e.Own && e.AgentID == agent
 			return e.AgentID < agent
 		}); own || err != nil {

@@ -354,7 +354,9 @@ func (t *trip) wrong(err error) error {
 // lost returns the error for the sender of a message that was lost with err. Whether the
 // partner has it is unknown. Sending it again is harmless, because each message that is
 // forwarded in this way has an id of its own.
-func (t *trip) lost(ctx context.Context, up *Up, err error) error { return t.link.lost(ctx, up, err, true) }
+func (t *trip) lost(ctx context.Context, up *Up, err error) error {
+	return t.link.lost(ctx, up, err, true)
+}
 
 // unanswered is lost of a message whose answer is err.
 func (t *trip) unanswered(ctx context.Context, up *Up, err error) error {

@@ -36,8 +36,9 @@ type Link struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	claims claims
-	doubts atomic.Bool   // a goroutine is checking whether the partner responds
-	tools  chan struct{} // held while the list of tools is requested
+	doubts atomic.Bool // a goroutine is checking whether the partner responds
+	agents *lister
+	tools  *lister
 	again  chan struct{} // one slot: the partner is to be asked after all
 
 	draining context.Context // ends with Drain
@@ -48,8 +49,6 @@ type Link struct {
 	mutual   bool          // the partner has treated this endpoint as a partner
 	current  *Up           // the best candidate
 	release  func()        // result of Session.Keep for current
-	toolsOf  *Up           // the session on which the list of tools was requested
-	toolsDue time.Time     // when it is requested again
 	known    bool          // the partner serves swp.info
 	mute     bool          // the partner does not serve swp.info and is no longer asked
 	changed  chan struct{} // closed when current changes
@@ -80,7 +79,7 @@ func New(opts Options) (*Link, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}, tools: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}, agents: newLister(), tools: newLister(), again: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.draining, l.drain = context.WithCancel(context.Background())
 	l.declare()

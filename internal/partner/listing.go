@@ -3,6 +3,7 @@ package partner
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,21 +18,70 @@ import (
 // its MCP servers to list them.
 const listEvery = 5 * time.Minute
 
-// listAgain is how long a partner that did not list its tools is not asked again.
+// agentsAge is the maximum age of a list of agents that is told. Agents come and go, and
+// their list costs the partner little.
+const agentsAge = 5 * time.Second
+
+// listAgain is how long a partner that did not list something is not asked for it again.
 const listAgain = 30 * time.Second
+
+// lister requests one list of a partner, one goroutine at a time. Use newLister.
+type lister struct {
+	turn chan struct{} // held while the list is requested
+
+	// Guarded by the mutex of the Link.
+	of    *Up       // the session on which the list was requested
+	at    time.Time // and when
+	ok    bool      // with success
+	known bool      // with success on any session
+}
+
+func newLister() *lister { return &lister{turn: make(chan struct{}, 1)} }
+
+// refresh requests a list that is older than age, and reports whether the last request on
+// the current session was answered.
+func (l *Link) refresh(ctx context.Context, s *lister, age time.Duration, list func(context.Context, *Up) bool) bool {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return false
+	}
+	l.mu.Lock()
+	up, ok := l.current, s.ok && l.current == s.of
+	if !s.ok {
+		age = max(age, listAgain)
+	}
+	due := up != s.of || time.Since(s.at) >= age
+	l.mu.Unlock()
+	if up == nil || !due {
+		return ok
+	}
+	ok = list(ctx, up)
+	if !ok && errors.Is(ctx.Err(), context.Canceled) { // whoever wanted it has left
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.of, s.at, s.ok, s.known = up, time.Now(), ok, s.known || ok
+	return ok
+}
 
 // list updates the list of agents of the partner while a session is current.
 func (l *Link) list(up *Up) {
 	ctx, cancel := l.while(l.ctx, up)
 	defer cancel()
-	every := time.NewTicker(listEvery)
-	defer every.Stop()
 	for ctx.Err() == nil {
-		l.listAgents(ctx, up)
+		wait := listEvery
+		if l.opts.Agents != nil && !l.refresh(ctx, l.agents, 0, l.listAgents) {
+			wait = listAgain
+		}
+		next := time.NewTimer(wait)
 		select {
-		case <-every.C:
+		case <-next.C:
 		case <-ctx.Done():
 		}
+		next.Stop()
 	}
 	l.mu.Lock()
 	away := l.current == nil && l.ctx.Err() == nil
@@ -47,10 +97,11 @@ func (l *Link) list(up *Up) {
 	}
 }
 
-// listAgents reads the list of agents of the partner. On failure the old list stays.
-func (l *Link) listAgents(ctx context.Context, up *Up) {
-	if l.opts.Agents == nil || !profiles.Serves(up.Session, agdisc.ProfileID) {
-		return
+// listAgents reads the list of agents of the partner, and reports whether the partner has
+// answered. On failure the old list stays.
+func (l *Link) listAgents(ctx context.Context, up *Up) bool {
+	if !profiles.Serves(up.Session, agdisc.ProfileID) {
+		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -66,7 +117,8 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 		}
 		if err != nil {
 			_ = l.wrong(err, about)
-			return
+			refused, said := errors.AsType[*rpc.Error](err)
+			return said && !refused.Retryable // it has no such list
 		}
 		if len(list) == agdisc.MaxPartnerAgents {
 			_ = l.wrong(errTooMany, about)
@@ -74,7 +126,8 @@ func (l *Link) listAgents(ctx context.Context, up *Up) {
 		}
 		list = append(list, entry)
 	}
-	l.opts.Agents.Set(l.opts.Name, list)
+	l.unlessClosed(func() { l.opts.Agents.Set(l.opts.Name, list) })
+	return true
 }
 
 // errTooMany reports a list above the bounds for one partner.
@@ -83,40 +136,45 @@ var errTooMany = profiles.Errorf(profiles.InvalidProfilePayload, "more than is l
 // RefreshTools updates the lists of tools of the connected partners that are wanted, so
 // that none is older than five minutes. It waits for that or for ctx.
 func (d *Directory) RefreshTools(ctx context.Context, wanted func(partner string) bool) {
+	d.each(wanted, func(l *Link) {
+		if l.opts.Tools != nil {
+			l.refresh(ctx, l.tools, listEvery, l.listTools)
+		}
+	})
+}
+
+// RefreshAgents updates the lists of agents of the connected partners that are wanted, so
+// that none is older than some seconds. It waits for that or for ctx, and returns the names
+// of those partners that have not listed their agents yet.
+func (d *Directory) RefreshAgents(ctx context.Context, wanted func(partner string) bool) (unlisted []string) {
+	var mu sync.Mutex
+	d.each(wanted, func(l *Link) {
+		if l.opts.Agents == nil {
+			return
+		}
+		l.refresh(ctx, l.agents, agentsAge, l.listAgents)
+		l.mu.Lock()
+		known := l.agents.known
+		l.mu.Unlock()
+		if !known {
+			mu.Lock()
+			unlisted = append(unlisted, l.Name())
+			mu.Unlock()
+		}
+	})
+	slices.Sort(unlisted)
+	return unlisted
+}
+
+// each calls f with the links that are wanted, at the same time, and waits for all calls.
+func (d *Directory) each(wanted func(partner string) bool, f func(l *Link)) {
 	var asked sync.WaitGroup
 	for _, l := range d.Links() {
 		if wanted(l.Name()) {
-			asked.Go(func() { l.refreshTools(ctx) })
+			asked.Go(func() { f(l) })
 		}
 	}
 	asked.Wait()
-}
-
-// refreshTools updates the list of tools, one goroutine at a time.
-func (l *Link) refreshTools(ctx context.Context) {
-	select {
-	case l.tools <- struct{}{}:
-		defer func() { <-l.tools }()
-	case <-ctx.Done():
-		return
-	}
-	l.mu.Lock()
-	up, due := l.current, l.current != l.toolsOf || !time.Now().Before(l.toolsDue)
-	l.mu.Unlock()
-	if up == nil || !due || l.opts.Tools == nil {
-		return
-	}
-	again := listEvery
-	switch {
-	case l.listTools(ctx, up):
-	case errors.Is(ctx.Err(), context.Canceled): // whoever wanted them has left
-		return
-	default:
-		again = listAgain
-	}
-	l.mu.Lock()
-	l.toolsOf, l.toolsDue = up, time.Now().Add(again)
-	l.mu.Unlock()
 }
 
 // listTools reads the list of tools of the partner, and reports success.

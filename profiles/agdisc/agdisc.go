@@ -90,6 +90,11 @@ type Options struct {
 	// is kept.
 	Partners *Partners
 
+	// Refresh updates the lists of the partners that are wanted which are too old, and waits
+	// for that or for ctx. It returns the names of the partners that have not listed their
+	// agents yet. Nil: the lists are as they are.
+	Refresh func(ctx context.Context, wanted func(partner string) bool) (unlisted []string)
+
 	// Access is asked for the operation get on an agent_id. Nil denies nothing.
 	Access profiles.Access
 
@@ -105,12 +110,13 @@ type Service struct {
 	access   profiles.Access
 	partners *Partners
 	partner  func(identity string) bool
+	refresh  func(ctx context.Context, wanted func(partner string) bool) []string
 	profile  *profiles.Profile
 }
 
 // New returns a Service.
 func New(opts Options) *Service {
-	s := &Service{sources: opts.Sources, access: opts.Access, partners: opts.Partners, partner: opts.Partner}
+	s := &Service{sources: opts.Sources, access: opts.Access, partners: opts.Partners, partner: opts.Partner, refresh: opts.Refresh}
 	if s.partners != nil {
 		s.sources = append(slices.Clone(s.sources), s.partners)
 	}
@@ -132,7 +138,7 @@ func New(opts Options) *Service {
 		},
 		Behind:   profiles.PassedOn,
 		Crossing: s.crossing(),
-		Methods:  []profiles.Method{{Name: MethodList, Open: true, Repeatable: true, Inline: s.list}},
+		Methods:  []profiles.Method{{Name: MethodList, Open: true, Repeatable: true, Detached: s.list}},
 		Show:     p1.Show(Messages),
 		Handler:  profiles.HandlerFunc(s.serve),
 		Check:    check,

@@ -2,8 +2,10 @@ package agdisc
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -23,17 +25,28 @@ type ListParams struct {
 type ListResult struct {
 	Agents []Entry `json:"agents"`
 	Next   string  `json:"next,omitempty"` // the After of the next page; empty: this is the last one
+
+	// Unlisted names partners whose agents the caller might get, but that have not listed
+	// their agents yet. Only on the first page.
+	Unlisted []string `json:"unlisted,omitempty"`
 }
+
+// refreshTime limits the wait of a caller for the lists of partners.
+const refreshTime = 3 * time.Second
 
 // List serves MethodList for a peer. Pages name each agent once that is there
 // from the first to the last of them. An agent that is listed need not have a
-// card. The error is an *profiles.Error.
-func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
+// card. The first page waits for partners whose lists are too old, up to a bound. The error
+// is an *profiles.Error.
+func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) ([]byte, error) {
 	var in ListParams
 	if err := profiles.ReadListing(Name, params, &in, &in.Limit); err != nil {
 		return nil, err
 	}
 	out := ListResult{Agents: []Entry{}}
+	if in.After == "" {
+		out.Unlisted = s.update(ctx, peer.Identity)
+	}
 	for _, entry := range s.after(in.After) {
 		if entry.Behind && s.partner != nil && s.partner(peer.Identity) {
 			continue
@@ -49,6 +62,20 @@ func (s *Service) List(peer *profiles.Peer, params []byte) ([]byte, error) {
 		out.Agents = append(out.Agents, entry)
 	}
 	return json.Marshal(out)
+}
+
+// update updates the lists of the partners whose agents an identity might get, and returns
+// the names of those that have listed nothing yet.
+func (s *Service) update(ctx context.Context, identity string) (unlisted []string) {
+	if s.refresh == nil || s.partner != nil && s.partner(identity) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	return s.refresh(ctx, func(partner string) bool {
+		rules, ok := s.access.(profiles.Reacher)
+		return !ok || rules.Reaches(identity, Name, partner)
+	})
 }
 
 // own reports whether an agent is on a session of the peer's identity. The list
@@ -82,6 +109,6 @@ func (s *Service) after(agentID string) []Entry {
 }
 
 // list is swp.agents.list.
-func (s *Service) list(req *profiles.Request, params []byte) ([]byte, error) {
-	return s.List(req.Session.Peer(), params)
+func (s *Service) list(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
+	return s.List(ctx, req.Session.Peer(), params)
 }

@@ -19,7 +19,7 @@ func list(t *testing.T, s *agdisc.Service, in agdisc.ListParams) agdisc.ListResu
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := s.List(peer, params)
+	result, err := s.List(t.Context(), peer, params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestPR17PlacesAndLimitsOfAPeer(t *testing.T) {
 	for _, params := range []string{
 		`{"limit":-1}`, `{"limit":-9223372036854775808}`, `{"limit":9223372036854775808}`, `{"limit":1e999}`, `{"limit":1.5}`, `{"after":-1}`,
 	} {
-		if _, err := s.List(peer, []byte(params)); profiles.AsError(err).Code != profiles.InvalidProfilePayload {
+		if _, err := s.List(t.Context(), peer, []byte(params)); profiles.AsError(err).Code != profiles.InvalidProfilePayload {
 			t.Errorf("params %s: %v, want ERR_INVALID_PROFILE_PAYLOAD", params, err)
 		}
 	}
@@ -125,12 +125,12 @@ func TestPR17PlacesAndLimitsOfAPeer(t *testing.T) {
 func TestListingsRefuseOtherParams(t *testing.T) {
 	s := agdisc.New(agdisc.Options{})
 	for _, params := range []string{"[]", "1", `{"limit":-1}`, `{"limit":"1"}`, `{"after":1}`, "{", `{"after":"` + strings.Repeat("a", 8<<10) + `"}`} {
-		_, err := s.List(peer, []byte(params))
+		_, err := s.List(t.Context(), peer, []byte(params))
 		if profiles.AsError(err).Code != profiles.InvalidProfilePayload {
 			t.Errorf("params %.40s: %v, want ERR_INVALID_PROFILE_PAYLOAD", params, err)
 		}
 	}
-	if _, err := s.List(peer, nil); err != nil {
+	if _, err := s.List(t.Context(), peer, nil); err != nil {
 		t.Errorf("no params: %v", err)
 	}
 }

@@ -137,7 +137,7 @@ func (p *Partners) Offer(o *all.Options) error {
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
 	}
 	o.Hop, o.RPC.Toward = p.directory.Hop, p.directory.MethodAt
-	o.AGDISC.Partners, o.AGDISC.Partner = p.agents, p.directory.Knows
+	o.AGDISC.Partners, o.AGDISC.Partner, o.AGDISC.Refresh = p.agents, p.directory.Knows, p.directory.RefreshAgents
 	o.TOOLDISC.Partner, o.TOOLDISC.Partners = p.directory.Knows, p.directory.RefreshTools
 	o.Relay.Behind, o.Relay.Partner, o.Relay.Across = p.Split, p.directory.NameOf, p.directory.Across
 	o.Relay.Wrong, o.Relay.Refused, o.Relay.Carries = p.wrongDelivery, p.refusedDelivery, p.directory.Carries

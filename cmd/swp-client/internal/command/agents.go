@@ -35,7 +35,8 @@ func newAgentsLs(f *flags) *cobra.Command {
 		Short: "List agents",
 		Long: `List the agents whose cards this identity may get, with the revision of the card if the
 endpoint knows it. Agents of partners are PARTNER/AGENT; while a partner cannot be
-reached, its last list is shown. With --json one object a line.`,
+reached, its last list is shown. Partners that have not listed their agents yet are
+named on standard error. With --json one object a line.`,
 		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
   swp-client agents ls --json swp+quic://127.0.0.1:7777`,
 	}
@@ -44,7 +45,7 @@ reached, its last list is shown. With --json one object a line.`,
 			w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
 			n := 0
 			var err error
-			listed := c.Agents(ctx, func(e agdisc.Entry) bool {
+			unlisted, listed := c.Agents(ctx, func(e agdisc.Entry) bool {
 				n++
 				if f.asJSON {
 					err = f.printJSON(e)
@@ -53,7 +54,12 @@ reached, its last list is shown. With --json one object a line.`,
 				}
 				return err == nil
 			})
-			return f.listed(errors.Join(err, listed, w.Flush()), n, "agent")
+			err = errors.Join(err, listed, w.Flush())
+			if len(unlisted) == 0 {
+				return f.listed(err, n, "agent")
+			}
+			f.warnf("partners whose agents the endpoint does not know yet: %s. swpd status there shows the links", strings.Join(unlisted, ", "))
+			return err
 		})
 	}
 	return cmd
