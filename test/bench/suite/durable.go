@@ -1,6 +1,8 @@
 package suite
 
 import (
+	"slices"
+
 	"github.com/slimwire/swp/test/bench/natsecho"
 	"github.com/slimwire/swp/test/bench/swpecho"
 )
@@ -40,10 +42,11 @@ func Works() []Work {
 // natsDurableKey is the key of the NATS server that stores.
 const natsDurableKey = "nats-durable"
 
-// workSystems are the systems of all works, those that cross a link included.
+// workSystems are the systems of all works, those that cross a link and those with an audit
+// trail included.
 func workSystems() []System {
 	var list []System
-	for _, w := range append(Works(), Crossings()...) {
+	for _, w := range slices.Concat(Works(), Crossings(), Audits()) {
 		list = append(list, w.Systems...)
 	}
 	return list

@@ -102,11 +102,14 @@ func (f *FederationReport) write(w io.Writer) {
 // has to be.
 func (f *fleet) reach(key string) (addr string, pids []int, err error) {
 	if transport, linked := strings.CutPrefix(key, linkKey); linked {
-		g, err := f.gateway(transport)
+		g, err := f.gateway(transport, swpd.AuditOff)
 		if err != nil {
 			return "", nil, err
 		}
 		return g.Route().String(), g.PIDs(), nil
+	}
+	if audit, audited := strings.CutPrefix(key, auditKey); audited {
+		return f.audited(audit)
 	}
 	srv, err := f.server(key)
 	if err != nil {
@@ -115,9 +118,11 @@ func (f *fleet) reach(key string) (addr string, pids []int, err error) {
 	return srv.Addr(), []int{srv.PID()}, nil
 }
 
-// gateway returns the two swpd with a link over a transport, which it starts if it has to.
-func (f *fleet) gateway(transport string) (*swpd.Gateway, error) {
-	if g, ok := f.gateways[transport]; ok {
+// gateway returns the two swpd with a link over a transport and an audit trail each, which it
+// starts if it has to.
+func (f *fleet) gateway(transport, audit string) (*swpd.Gateway, error) {
+	key := transport + " " + audit
+	if g, ok := f.gateways[key]; ok {
 		return g, nil
 	}
 	srv, err := f.server(mcpKey)
@@ -128,11 +133,11 @@ func (f *fleet) gateway(transport string) (*swpd.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := swpd.StartGateway(f.ctx, f.opts.SWPD, f.dir, transport, swpd.Behind{URL: srv.Addr(), Command: command})
+	g, err := swpd.StartGateway(f.ctx, f.opts.SWPD, f.dir, transport, swpd.Behind{URL: srv.Addr(), Command: command, Audit: audit})
 	if err != nil {
 		return nil, err
 	}
-	f.gateways[transport] = g
+	f.gateways[key] = g
 	return g, f.linked(g)
 }
 

@@ -31,7 +31,7 @@ type fleet struct {
 	servers map[string]server
 	clients map[string]*proc.Child
 
-	gateways map[string]*swpd.Gateway // by transport
+	gateways map[string]*swpd.Gateway // by transport and audit trail
 	proxies  *proxies                 // nil until they are wanted
 }
 

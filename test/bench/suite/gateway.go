@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/test/bench/echo"
 	"github.com/slimwire/swp/test/bench/mcpecho"
 	"github.com/slimwire/swp/test/bench/proc"
+	"github.com/slimwire/swp/test/bench/swpd"
 )
 
 // CallPath is a path of an MCP call: directly to the server; through a gateway, which is
@@ -108,7 +109,7 @@ func (f *fleet) call(p CallPath) (measurement, error) {
 // callee returns where a path begins, and the processes that are on it.
 func (f *fleet) callee(p CallPath) (addr string, pids []int, err error) {
 	if p.Transport != "" {
-		g, err := f.gateway(p.Transport)
+		g, err := f.gateway(p.Transport, swpd.AuditOff)
 		if err != nil {
 			return "", nil, err
 		}

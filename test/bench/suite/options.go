@@ -22,13 +22,15 @@ const (
 	PartLanguage = "languages"
 
 	PartFederation = "federation"
+	PartAudit      = "audit"
 )
 
-var parts = []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartFederation, PartIdle}
+var parts = []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartFederation, PartAudit, PartIdle}
 
 // Options say what to run. Zero fields mean their default.
 type Options struct {
-	// Parts is which parts to run, default all, or with Quick all but PartFederation.
+	// Parts is which parts to run, default all, or with Quick all but PartFederation and
+	// PartAudit.
 	Parts []string
 
 	// Systems and Cells restrict the echoes to these ids; default all. A system includes
@@ -64,7 +66,7 @@ func (o Options) withDefaults() Options {
 		rounds, idle, size = 3, 2000, 64<<20
 	}
 	if len(o.Parts) == 0 {
-		o.Parts = slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return o.Quick && part == PartFederation })
+		o.Parts = slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return o.Quick && (part == PartFederation || part == PartAudit) })
 	}
 	if o.Rounds == 0 {
 		o.Rounds = rounds

@@ -25,6 +25,8 @@ type Report struct {
 
 	Federation *FederationReport `json:"federation,omitempty"`
 
+	Audit []CellReport `json:"audit,omitempty"`
+
 	Idle  *IdleReport  `json:"idle,omitempty"`
 	Start *StartReport `json:"start,omitempty"`
 

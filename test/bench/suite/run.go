@@ -49,6 +49,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		{PartArtifact, r.artifact},
 		{PartGateway, r.gateway},
 		{PartFederation, r.federation},
+		{PartAudit, r.audit},
 		{PartIdle, r.idle},
 	} {
 		if !opts.runs(part.name) {

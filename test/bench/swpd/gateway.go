@@ -14,6 +14,7 @@ import (
 type Behind struct {
 	URL     string   // of the server "url"
 	Command []string // of the server "stdio"
+	Audit   string   // of both swpd, one of Audits
 }
 
 // farPartner is the name under which the near swpd knows the far one.
@@ -29,7 +30,7 @@ type Gateway struct {
 // StartGateway runs the two with the certificates in dir, and a link over "tls" or
 // "quic" from one to the other.
 func StartGateway(ctx context.Context, path, dir, transport string, b Behind) (*Gateway, error) {
-	far, err := launch(ctx, path, dir, cert.Server(dir), fmt.Sprintf(`mcp:
+	far, err := launch(ctx, path, dir, cert.Server(dir), b.Audit, fmt.Sprintf(`mcp:
   servers:
     url: {url: %q}
     stdio: {command: %q, args: [%s]}
@@ -46,7 +47,7 @@ partners:
 	if g.front, err = freePort(ctx); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
-	g.near, err = launch(ctx, path, dir, cert.Partner(dir), fmt.Sprintf(`partners:
+	g.near, err = launch(ctx, path, dir, cert.Partner(dir), b.Audit, fmt.Sprintf(`partners:
   %s: {identity: %q, addresses: ["swp+%s://%s"]}
 http: {address: %q, anonymous: bench}
 `, farPartner, cert.ServerIdentity, transport, far.addr, g.front))

@@ -18,6 +18,18 @@ import (
 	"github.com/slimwire/swp/test/bench/cert"
 )
 
+// Audits are the audit trails that a swpd can have, by name, as the key audit of its
+// configuration.
+var Audits = map[string]string{
+	AuditOff:   "{exchanges: off}",
+	"denials":  "{exchanges: denials}",
+	"all":      "{exchanges: all}",
+	"receipts": "{exchanges: all, receipts: true}",
+}
+
+// AuditOff is the name of having no trail.
+const AuditOff = "off"
+
 // Settings are those limits of the configuration that are not the default, for
 // the head of the table.
 const Settings = "frame_rate 0, connections 20000, connections_per_identity 20000, audit.exchanges off"
@@ -41,10 +53,9 @@ limits:
   frame_rate: 0
   connections: 20000
   connections_per_identity: 20000
-audit: {exchanges: off}
 log:
   level: warn
-`
+audit: `
 
 // patience is how long swpd may take to listen, and to end.
 const patience = 10 * time.Second
@@ -94,12 +105,12 @@ func (s *Server) listens(ctx context.Context, addr string) error {
 
 // Launch runs the program and returns at once. It is killed when ctx ends.
 func Launch(ctx context.Context, path, dir string) (*Server, error) {
-	return launch(ctx, path, dir, cert.Server(dir), "")
+	return launch(ctx, path, dir, cert.Server(dir), AuditOff, "")
 }
 
-// launch runs the program with one of the certificates in dir and more of a
-// configuration.
-func launch(ctx context.Context, path, dir string, files cert.Files, more string) (*Server, error) {
+// launch runs the program with one of the certificates in dir, one of Audits, and more of
+// a configuration.
+func launch(ctx context.Context, path, dir string, files cert.Files, audit, more string) (*Server, error) {
 	addr, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -109,7 +120,7 @@ func launch(ctx context.Context, path, dir string, files cert.Files, more string
 		return nil, err
 	}
 	file := filepath.Join(data, "swpd.yaml")
-	text := fmt.Sprintf(configuration, addr, files.Cert, files.Key, files.CA, filepath.Join(data, "data")) + more
+	text := fmt.Sprintf(configuration, addr, files.Cert, files.Key, files.CA, filepath.Join(data, "data")) + Audits[audit] + "\n" + more
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -37,6 +37,32 @@ func DialTLS(ctx context.Context, addr string, files cert.Files) (echo.Conn, err
 	return attach(ctx, conn, route.Name(rpc.MethodEcho), false)
 }
 
+// DialList connects over mutual TLS. The exchange is the partner's swp.agents.list, which an
+// audit trail has a record of, as it has none of swp.echo. The result is not compared.
+func DialList(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
+	c, err := DialTLS(ctx, swpd.ParseRoute(addr).Near, files)
+	if err != nil {
+		return nil, err
+	}
+	to := c.(conn) //nolint:errcheck,forcetypeassert // it is what DialTLS makes
+	to.on, to.method = profiles.Toward(to.on.(profiles.Session), swpd.ParseRoute(addr).Partner), "swp.agents.list"
+	return lister{to}, nil
+}
+
+// lister hands the payload back instead of the result. It is not sent.
+type lister struct{ conn }
+
+func (l lister) Caller() echo.Caller { return l }
+
+func (l lister) Echo(payload []byte, use func([]byte) error) error {
+	return l.conn.Echo([]byte("{}"), func(result []byte) error {
+		if len(result) == 0 {
+			return errors.New("swpecho: no list")
+		}
+		return use(payload)
+	})
+}
+
 // DialQUIC connects over QUIC and makes all exchanges on one stream.
 func DialQUIC(ctx context.Context, addr string, files cert.Files) (echo.Conn, error) {
 	conn, err := dialQUIC(ctx, addr, files)

@@ -67,5 +67,6 @@ func (m mover) Clear(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	return c.ForgetArtifact(ctx, id)
+	_, err = c.ForgetArtifact(ctx, id)
+	return err
 }
