@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // end is one end of a link.
 type end struct {
-	t        *testing.T
+	t        testing.TB
 	name     string
 	identity string
 	cert     *tls.Certificate
@@ -49,7 +49,7 @@ type end struct {
 	full   bool                       // the trail takes nothing
 }
 
-func newEnd(t *testing.T, name string) *end {
+func newEnd(t testing.TB, name string) *end {
 	t.Helper()
 	e := &end{t: t, name: name, identity: "spiffe://" + name + ".example/swpd", offer: Listed}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -157,7 +157,7 @@ func (e *end) run() {
 }
 
 // meet makes two ends partners.
-func meet(t *testing.T) (a, b *end) {
+func meet(t testing.TB) (a, b *end) {
 	t.Helper()
 	a, b = newEnd(t, "a"), newEnd(t, "b")
 	a.other, b.other = b, a

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
@@ -24,7 +25,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// keeping returns a Trail that records as a mode says.
+// withReceipts is a mode: all exchanges, with receipts.
+const withReceipts = "receipts"
+
+// The identities of the two ends.
+const (
+	near = "spiffe://near.example/swpd"
+	far  = "spiffe://far.example/swpd"
+)
+
+// keeping returns a Trail that records as a mode says. Its partners are both ends.
 func keeping(t testing.TB, mode string) *Trail {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -38,15 +48,24 @@ func keeping(t testing.TB, mode string) *Trail {
 	}
 	c := config.Default()
 	c.Data, c.Audit.Exchanges = t.TempDir(), mode
+	if c.Audit.Receipts = mode == withReceipts; c.Audit.Receipts {
+		c.Audit.Exchanges = config.AuditAll
+	}
 	kept, err := New(Options{
 		Config: c, Log: zap.NewNop(), Identity: func() string { return "here" },
 		Certificate: func() *tls.Certificate { return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key} },
 		Rule:        func(_, _, _, _ string) string { return "access.rules[0]" },
 		PartnerOf:   func(*profiles.Subject) string { return "" },
 		RecordLong:  func(time.Time) {},
+		Partners: func() []receipts.Partner {
+			return []receipts.Partner{{Name: "near", Identity: near, Offer: receipts.Listed}, {Name: "far", Identity: far, Offer: receipts.Listed}}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, identity := range []string{near, far} {
+		kept.book.Tell(identity)
 	}
 	t.Cleanup(func() {
 		if err := kept.Close(); err != nil {
@@ -56,8 +75,9 @@ func keeping(t testing.TB, mode string) *Trail {
 	return kept
 }
 
-// calling returns a session with an endpoint that records.
-func calling(t testing.TB, recorder endpoint.Recorder) *endpoint.Session {
+// calling returns a session with an endpoint that records, of one that records its calls
+// with own; nil: it does not.
+func calling(t testing.TB, recorder, own endpoint.Recorder) *endpoint.Session {
 	t.Helper()
 	attach := func(conn transport.Conn, o endpoint.Options, methods map[string]rpc.Method) *endpoint.Session {
 		profile, err := rpc.New(rpc.Options{Methods: methods})
@@ -74,16 +94,16 @@ func calling(t testing.TB, recorder endpoint.Recorder) *endpoint.Session {
 		t.Cleanup(func() { _ = ep.Close() })
 		return ep.Attach(conn)
 	}
-	a, b := transport.Pipe()
+	a, b := transport.NewPipe(transport.PipeOptions{A: near, B: far})
 	attach(b, endpoint.Options{Recorder: recorder}, map[string]rpc.Method{
 		"same": {Inline: func(_ *profiles.Request, params []byte) ([]byte, error) { return params, nil }},
 	})
-	return attach(a, endpoint.Options{}, nil)
+	return attach(a, endpoint.Options{Recorder: own}, nil)
 }
 
 func TestCallsThatOnlyLookForThePeerLeaveNoRecord(t *testing.T) {
 	kept := keeping(t, config.AuditAll)
-	s := calling(t, kept)
+	s := calling(t, kept, nil)
 	for i, method := range []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodSync, "same"} {
 		if _, err := rpc.Call(t.Context(), s, method, nil); err != nil {
 			t.Fatal(err)
@@ -95,12 +115,17 @@ func TestCallsThatOnlyLookForThePeerLeaveNoRecord(t *testing.T) {
 }
 
 // BenchmarkCall is a call of 64 octets over a pipe, with what the trail adds at both its
-// sides: the record and its octets in the file.
+// sides: the record and its octets in the file. With receipts both sides have a trail; the
+// receipts themselves are not exchanged.
 func BenchmarkCall(b *testing.B) {
-	for _, mode := range []string{config.AuditOff, config.AuditDenials, config.AuditAll} {
+	for _, mode := range []string{config.AuditOff, config.AuditDenials, config.AuditAll, withReceipts} {
 		for _, inFlight := range []int{1, 64} {
 			b.Run(mode+map[int]string{1: "/1", 64: "/64"}[inFlight], func(b *testing.B) {
-				s := calling(b, keeping(b, mode))
+				var own endpoint.Recorder
+				if mode == withReceipts {
+					own = keeping(b, mode)
+				}
+				s := calling(b, keeping(b, mode), own)
 				payload := make([]byte, 64)
 				calls := make(chan struct{}, inFlight)
 				var all sync.WaitGroup
