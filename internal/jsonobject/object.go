@@ -151,26 +151,68 @@ func (o Object) Find(name string) (found *Member, err error) {
 	return found, nil
 }
 
-// Get returns the value of a member, nil if it is not there or null. The error is
-// ErrRepeated, or ErrSpelling: some decoders take a name in another case, or with
-// underscores, for the same.
+// FindField is Find for the field of a protobuf message by its name in JSON, such as taskId.
+// ProtoJSON allows its name in the schema, task_id, as well; if both are there, the error
+// is ErrRepeated.
+func (o Object) FindField(name string) (found *Member, err error) {
+	for i := range o {
+		if !IsField(o[i].Name, name) {
+			continue
+		}
+		if found != nil {
+			return nil, ErrRepeated
+		}
+		found = &o[i]
+	}
+	return found, nil
+}
+
+// IsField reports whether found is the name of a protobuf field in JSON, or in its schema.
+func IsField(found, name string) bool {
+	if found == name || strings.IndexByte(found, '_') < 0 {
+		return found == name
+	}
+	i := 0
+	for _, c := range []byte(name) {
+		if c >= 'A' && c <= 'Z' {
+			if i >= len(found) || found[i] != '_' {
+				return false
+			}
+			c += 'a' - 'A'
+			i++
+		}
+		if i >= len(found) || found[i] != c {
+			return false
+		}
+		i++
+	}
+	return i == len(found)
+}
+
+// Get returns the value of the field of a protobuf message, see FindField, nil if it is not
+// there or null. The error is ErrRepeated, or ErrSpelling: some decoders take a name in
+// another case, or with other underscores, for the same.
 func (o Object) Get(name string) ([]byte, error) {
-	return o.get(name, func(found string) string { return strings.ReplaceAll(found, "_", "") })
+	for _, m := range o {
+		if !IsField(m.Name, name) && strings.EqualFold(strings.ReplaceAll(m.Name, "_", ""), name) {
+			return nil, ErrSpelling
+		}
+	}
+	return present(o.FindField(name))
 }
 
 // GetFree is Get in an object whose names are free, where an underscore is part of them
 // for every decoder.
 func (o Object) GetFree(name string) ([]byte, error) {
-	return o.get(name, func(found string) string { return found })
-}
-
-func (o Object) get(name string, plain func(string) string) ([]byte, error) {
 	for _, m := range o {
-		if m.Name != name && strings.EqualFold(plain(m.Name), name) {
+		if m.Name != name && strings.EqualFold(m.Name, name) {
 			return nil, ErrSpelling
 		}
 	}
-	m, err := o.Find(name)
+	return present(o.Find(name))
+}
+
+func present(m *Member, err error) ([]byte, error) {
 	if err != nil || m == nil || string(m.Value) == "null" {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func TestANameThatIsRepeatedHasNoValue(t *testing.T) {
 	}
 }
 
-func TestGetRefusesAnotherSpelling(t *testing.T) {
+func TestGetTakesEitherSpellingOfProtoJSONAndRefusesAnother(t *testing.T) {
 	for _, test := range []struct {
 		text, value, free string
 		err, errFree      error
@@ -79,8 +79,16 @@ func TestGetRefusesAnotherSpelling(t *testing.T) {
 		{`{"x":1}`, "", "", nil, nil},
 		{`{"TASKID":"t"}`, "", "", ErrSpelling, ErrSpelling},
 		{`{"taskId":"t","taskid":"u"}`, "", "", ErrSpelling, ErrSpelling},
-		{`{"task_id":"u","taskId":"t"}`, "", `"t"`, ErrSpelling, nil},
-		{`{"task_id":"u"}`, "", "", ErrSpelling, nil},
+		{`{"task_id":"u","taskId":"t"}`, "", `"t"`, ErrRepeated, nil},
+		{`{"task_id":"u","task_id":"u"}`, "", "", ErrRepeated, nil},
+		{`{"task_id":null,"taskId":"t"}`, "", `"t"`, ErrRepeated, nil},
+		{`{"task_id":"u"}`, `"u"`, "", nil, nil},
+		{`{"task_id":null}`, "", "", nil, nil},
+		{`{"task_Id":"u"}`, "", "", ErrSpelling, nil},
+		{`{"Task_id":"u"}`, "", "", ErrSpelling, nil},
+		{`{"_task_id":"u"}`, "", "", ErrSpelling, nil},
+		{`{"task__id":"u"}`, "", "", ErrSpelling, nil},
+		{`{"task_id_":"u","task_id":"t"}`, "", "", ErrSpelling, nil},
 	} {
 		o, err := Parse([]byte(test.text))
 		if err != nil {

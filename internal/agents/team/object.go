@@ -99,7 +99,7 @@ func (o object) with(name string, value []byte) object {
 	out := make(object, 0, len(o)+1)
 	done := false
 	for _, m := range o {
-		if m.Name == name {
+		if jsonobject.IsField(m.Name, name) {
 			if done {
 				continue
 			}
@@ -117,7 +117,7 @@ func (o object) with(name string, value []byte) object {
 func (o object) without(name string) object {
 	out := make(object, 0, len(o))
 	for _, m := range o {
-		if m.Name != name {
+		if !jsonobject.IsField(m.Name, name) {
 			out = append(out, m)
 		}
 	}

@@ -131,12 +131,12 @@ func TestOperationsThatATeamDoesNotHave(t *testing.T) {
 	}
 	for input, code := range map[string]int{
 		`{`: a2abinding.CodeInvalidParams, `[]`: a2abinding.CodeInvalidParams, `{}`: a2abinding.CodeInvalidParams, `{"message":1}`: a2abinding.CodeInvalidParams,
-		`{"message":{},"message":{}}`:               a2abinding.CodeInvalidParams,
-		`{"Message":{}}`:                            a2abinding.CodeInvalidParams,
-		`{"message":{"task_id":"t1"}}`:              a2abinding.CodeInvalidParams,
-		`{"message":{"taskId":"\ud800"}}`:           a2abinding.CodeInvalidParams,
-		`{"message":{"metadata":{},"METADATA":{}}}`: a2abinding.CodeInvalidParams,
-		`{"message":{"extensions":"x"}}`:            a2abinding.CodeInvalidParams,
+		`{"message":{},"message":{}}`:                                              a2abinding.CodeInvalidParams,
+		`{"Message":{}}`:                                                           a2abinding.CodeInvalidParams,
+		`{"message":{"task_id":"t1","taskId":"t1"}}`:                               a2abinding.CodeInvalidParams,
+		`{"message":{"taskId":"\ud800"}}`:                                          a2abinding.CodeInvalidParams,
+		`{"message":{"metadata":{},"METADATA":{}}}`:                                a2abinding.CodeInvalidParams,
+		`{"message":{"extensions":"x"}}`:                                           a2abinding.CodeInvalidParams,
 		`{"message":{},"configuration":{"taskPushNotificationConfig":{"url":""}}}`: a2abinding.CodeNoPush,
 	} {
 		_, _, err := ask(t, one, a2abinding.SendMessage, input)

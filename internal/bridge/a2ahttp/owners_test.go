@@ -89,11 +89,11 @@ func TestPR04WhatTwoParsersReadDifferentlyIsRefused(t *testing.T) {
 		{a2abinding.GetTask, `{"id":"` + strings.Repeat("x", a2ajson.MaxID+1) + `"}`},
 		{a2abinding.ListPushConfigs, `{"taskId":"t-a","task_id":"t-b"}`},
 		{a2abinding.ListPushConfigs, `{"taskId":"t-a","ta\u017fkId":"t-b"}`},
-		{a2abinding.SendMessage, `{"message":{"task_id":"t-b"}}`},
+		{a2abinding.SendMessage, `{"message":{"task_id":"t-b","taskId":"t-a"}}`},
 		{a2abinding.SendMessage, `{"message":{},"Message":{"taskId":"t-b"}}`},
 		{a2abinding.SendMessage, `{"message":{"referenceTaskIds":"t-b"}}`},
 		{a2abinding.SendMessage, `{"message":{"referenceTaskIds":[` + strings.Repeat(`"t-a",`, 64) + `"t-a"]}}`},
-		{a2abinding.SendMessage, `{"configuration":{"task_push_notification_config":{"taskId":"t-b"}}}`},
+		{a2abinding.SendMessage, `{"configuration":{"task_push_notification_config":{},"taskPushNotificationConfig":{"taskId":"t-b"}}}`},
 	} {
 		if _, _, err := b.run(taskFrom(alice, row[0], row[1])); failure(t, err).Code != a2abinding.CodeInvalidParams {
 			t.Errorf("%s %.100s: %v", row[0], row[1], err)

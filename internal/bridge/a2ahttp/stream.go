@@ -243,7 +243,7 @@ func final(response a2ajson.Object) bool {
 		switch m.Name {
 		case "message":
 			return true
-		case "task", "statusUpdate":
+		case "task", "statusUpdate", "status_update":
 			return ends[stateOf(m.Value)]
 		}
 	}

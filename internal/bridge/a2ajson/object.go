@@ -25,10 +25,10 @@ func Parse(octets []byte) (Object, error) {
 	return Object(o), nil
 }
 
-// Find returns the value of a member of an object that an agent wrote, nil if it is
-// absent. The error says that a client could read another value.
+// Find returns the value of a member of an object that an agent wrote, in either spelling of
+// ProtoJSON, nil if it is absent. The error says that a client could read another value.
 func (o Object) Find(name string) ([]byte, error) {
-	m, err := jsonobject.Object(o).Find(name)
+	m, err := jsonobject.Object(o).FindField(name)
 	if err != nil || m == nil {
 		return nil, err
 	}
@@ -36,8 +36,9 @@ func (o Object) Find(name string) ([]byte, error) {
 }
 
 // One returns the value of a member of an object that a caller wrote, nil if it is
-// absent or null. Agents differ about names that are repeated, in other case or
-// with underscores; One refuses them, because these members decide about access.
+// absent or null, in either spelling of ProtoJSON: taskId or task_id. Agents differ about
+// names that are repeated, in both spellings or in another one; One refuses them, because
+// these members decide about access.
 func (o Object) One(name string) ([]byte, error) {
 	value, err := jsonobject.Object(o).Get(name)
 	if err != nil {
@@ -91,7 +92,7 @@ func Replace(octets []byte, name string, value []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := o.Find(name)
+	m, err := o.FindField(name)
 	if err != nil || m == nil {
 		return octets, err
 	}

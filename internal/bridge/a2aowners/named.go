@@ -64,7 +64,7 @@ func TaskOf(response a2ajson.Object) (string, error) {
 		switch m.Name {
 		case "task":
 			name = "id"
-		case "message", "statusUpdate", "artifactUpdate":
+		case "message", "statusUpdate", "status_update", "artifactUpdate", "artifact_update":
 		default:
 			continue
 		}

@@ -78,7 +78,7 @@ func TestWhatTwoParsersReadDifferentlyIsRefused(t *testing.T) {
 			`{"id":"a","id":"b"}`, `{"id":"a","ID":"b"}`, `{"Id":"a"}`, `{"id":["a"]}`, `{"id":"a","tenant":"x","Tenant":"y"}`, `{"id":"a","tenant":7}`,
 		},
 		a2abinding.SendMessage: {
-			`{"message":{"task_id":"a"}}`, `{"message":{},"Message":{}}`, `{"message":{"referenceTaskIds":"a"}}`,
+			`{"message":{"task_id":"a","taskId":"a"}}`, `{"message":{"Task_id":"a"}}`, `{"message":{},"Message":{}}`, `{"message":{"referenceTaskIds":"a"}}`,
 			`{"tenant":"x","configuration":{"taskPushNotificationConfig":{"tenant":"y"}}}`, `{"configuration":{"taskPushNotificationConfig":{"tenant":"y"}}}`,
 			`{"message":{"referenceTaskIds":[` + strings.Repeat(`"a",`, maxReferences) + `"a"]}}`,
 		},
@@ -92,6 +92,18 @@ func TestWhatTwoParsersReadDifferentlyIsRefused(t *testing.T) {
 		}
 	}
 	operation(t, o, alice, a2abinding.SendMessage, `{"tenant":"x","message":{"taskId":"","referenceTaskIds":null},"configuration":{"taskPushNotificationConfig":{"tenant":"x"}}}`)
+	// Either spelling of ProtoJSON is that of the task.
+	own(t, o, bob, "", "of bob")
+	op, _ := a2abinding.Named(a2abinding.SendMessage)
+	for _, input := range []string{`{"message":{"task_id":"of bob"}}`, `{"message":{"reference_task_ids":["of bob"]}}`} {
+		p, err := o.Operation("agent", alice, op, object(t, input))
+		if err == nil {
+			err = p.Admit(t.Context())
+		}
+		if f, ok := errors.AsType[*a2abinding.Failure](err); !ok || f.Code != a2abinding.CodeTaskNotFound {
+			t.Errorf("%s: %v, want that there is no such task", input, err)
+		}
+	}
 	operation(t, o, alice, a2abinding.SendMessage, `{"message":{"referenceTaskIds":[`+strings.Repeat(`"a",`, maxReferences-1)+`"a"]}}`)
 }
 
