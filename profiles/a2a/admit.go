@@ -69,23 +69,28 @@ func cutReason(reason string) string {
 // unsupported returns the reason for a kind without an executor, with the kinds that its
 // owner may use. Kinds that the rules hide from the owner are not listed.
 func (t *task) unsupported() string {
-	whom := ""
-	if t.Agent != "" {
-		whom = fmt.Sprintf(" as agent %q", t.Agent)
-	}
 	names := append(t.s.pools.names(), t.s.agents.kinds()...)
 	slices.Sort(names)
 	offers := slices.DeleteFunc(slices.Compact(names), func(name string) bool {
 		return isOperation(name[strings.IndexByte(name, '/')+1:]) || isOperation(name) || !t.s.opts.Access.Allowed(t.Owner, "a2a", "task", name)
 	})
-	said := "this identity may ask for no other kind"
+	said := "there is no kind that this identity may ask for"
 	if len(offers) > 0 {
 		said = "this identity may ask for " + strings.Join(offers[:min(len(offers), maxOffers)], ", ")
 	}
 	if more := len(offers) - maxOffers; more > 0 {
 		said += fmt.Sprintf(" and %d more", more)
 	}
-	return cutReason(fmt.Sprintf("%s: nobody here carries out %q%s; %s", reasonUnsupported, t.Kind, whom, said))
+	missing := fmt.Sprintf("nobody here carries out %q", t.Kind)
+	isHere := func(a Agent) bool { return a.ID == t.Agent }
+	switch {
+	case t.Agent == "":
+	case t.s.pools.hosts(t.Agent), slices.ContainsFunc(t.s.Agents(), isHere):
+		missing += fmt.Sprintf(" as agent %q", t.Agent)
+	default:
+		missing = fmt.Sprintf("no agent and no partner is called %q here", t.Agent)
+	}
+	return cutReason(fmt.Sprintf("%s: %s; %s", reasonUnsupported, missing, said))
 }
 
 // withDelegation returns ctx with the present delegation of a task. It is called again when

@@ -251,7 +251,9 @@ func TestAnAgentIsChosen(t *testing.T) {
 		q.given("k", "")
 		// Only who was meant may have it.
 		id := p.send(task("other", "k", ""), param(a2a.ExtAgent, "c"))
-		p.want(message{Type: 4, MsgID: id, ID: "other", Reason: `unsupported capability: nobody here carries out "k" as agent "c"; this identity may ask for k, local`})
+		p.want(message{Type: 4, MsgID: id, ID: "other", Reason: `unsupported capability: no agent and no partner is called "c" here; this identity may ask for k, local`})
+		id = p.send(task("unable", "x", ""), param(a2a.ExtAgent, "b"))
+		p.want(message{Type: 4, MsgID: id, ID: "unable", Reason: `unsupported capability: nobody here carries out "x" as agent "b"; this identity may ask for k, local`})
 		p.send(task("here", "local", ""))
 		w.started(t)
 		p.send(task("there", "local", ""), param(a2a.ExtAgent, "a"))

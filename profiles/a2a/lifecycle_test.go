@@ -261,7 +261,7 @@ func TestVector0013UnsupportedCapabilityFails(t *testing.T) {
 			p := script(t, s, alice)
 			reason := "unsupported capability: this endpoint carries out no tasks"
 			if name == "store" {
-				reason = `unsupported capability: nobody here carries out "unsupported"; this identity may ask for no other kind`
+				reason = `unsupported capability: nobody here carries out "unsupported"; there is no kind that this identity may ask for`
 			}
 			for range 2 {
 				id := p.send(task("t", "unsupported", ""))

@@ -149,6 +149,9 @@ result is printed unchanged. If the tool itself reports an error, the exit code 
 		if *given != "" && len(args) > 2 {
 			return &usageError{"--args and NAME=VALUE exclude each other"}
 		}
+		if err := isTool(args); err != nil {
+			return err
+		}
 		m, done, err := f.openMCP(cmd.Context(), args[0], *server)
 		if err != nil {
 			return err
@@ -165,6 +168,18 @@ result is printed unchanged. If the tool itself reports an error, the exit code 
 		return f.call(cmd.Context(), m, args[1], arguments)
 	}
 	return takes(cmd, connects, traces, hints, chains)
+}
+
+// isTool refuses an argument in the place of the tool: no name of a tool has an "=".
+func isTool(args []string) error {
+	if !strings.Contains(args[1], "=") {
+		return nil
+	}
+	err := fmt.Sprintf("%.80q is an argument, and stands where the name of the tool should", args[1])
+	if at := strings.LastIndexByte(args[0], '/'); at > strings.Index(args[0], "://")+2 {
+		err += fmt.Sprintf("; write the tool after the address: swp-client mcp call %s %s %s", args[0][:at], args[0][at+1:], strings.Join(args[1:], " "))
+	}
+	return &usageError{err}
 }
 
 func objectOf(text string) (json.RawMessage, error) {
