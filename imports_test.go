@@ -58,7 +58,7 @@ var rules = []rule{
 	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
 	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
 	{"transport/endpoint/endpointtest", []string{"transport", "transport/transporttest", "transport/endpoint", "profiles", "e1"}, nil, "a test kit: profiles over every transport"},
-	{"transport/endpoint", []string{"internal/backoff", "internal/room", "frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
+	{"transport/endpoint", []string{"internal/backoff", "internal/caller", "internal/room", "frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
 
 	{"profiles", []string{"e1"}, nil, "the contract between endpoint and profiles"},
 	{"profiles/p1", []string{"profiles", "e1"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages, and the envelopes of the refusals that are written in it"},
@@ -70,11 +70,12 @@ var rules = []rule{
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},
 
-	{"internal/partner", []string{"internal/backoff", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
+	{"internal/partner", []string{"internal/backoff", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
 	{"internal/receipts", []string{"internal/audit", "internal/backoff", "profiles", "profiles/rpc"}, nil, "what partners sign for each other, of exchanges that others record"},
 	{"internal/audit", []string{"internal/disk", "transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},
-	{"internal/access", nil, nil, "rules and patterns, for whoever has something to protect"},
+	{"internal/caller", nil, nil, "assertions of callers, which the endpoint verifies and a link makes"},
+	{"internal/access", []string{"profiles"}, nil, "rules and patterns, for whoever has something to protect"},
 	{"internal/access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the one place that knows JOSE"},
 	{"store", nil, nil, "small interfaces, and the results of their operations"},
 	{"store/sqlstore", []string{"internal/disk", "store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},

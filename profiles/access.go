@@ -64,6 +64,13 @@ func WouldBelow(a Access, identity, profile, operation, name string) bool {
 	return !ok || s.WouldBelow(identity, profile, operation, name)
 }
 
+// Admitter is an Access that lets some identities do nothing at all, not even what needs no
+// rule.
+type Admitter interface {
+	// Deny returns why an identity is not admitted; nil if it is. It must not block.
+	Deny(identity string) error
+}
+
 // Everyone is the Access that denies nothing.
 var Everyone Access = everyone{}
 

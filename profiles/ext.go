@@ -7,6 +7,7 @@ const (
 	ExtHops     = 48 // uvarint, at most MaxHops
 	ExtDeadline = 49 // uvarint, milliseconds left
 	ExtChain    = 50 // chain_id of the credentials of the exchange
+	ExtCaller   = 51 // assertion of the caller: a JWT of at most 1,024 octets
 	ExtTarget   = 52 // destination: names of partners joined by slashes; each endpoint removes the first
 	ExtEndpoint = 53 // on an error, identity of the endpoint that wrote it
 )

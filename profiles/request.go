@@ -19,6 +19,10 @@ type Request struct {
 	// elsewhere. Messages of the same lifecycle are sent on it.
 	Lane Lane
 
+	// Caller is who the peer acts for, with the Identity of both; nil if it has asserted
+	// nobody. See Request.Peer.
+	Caller *Peer
+
 	// Unsolicited marks an answer that matches no call of this session. Only its type has
 	// been checked. If the handler returns nil, the answer is counted and dropped.
 	Unsolicited bool

@@ -67,7 +67,7 @@ func (r *Request) About(operation, name string) {
 // may be, denies nothing.
 func (r *Request) May(a Access, profile, operation, name string) bool {
 	r.About(operation, name)
-	return a == nil || a.Allowed(r.Session.Peer().Identity, profile, operation, name)
+	return a == nil || a.Allowed(r.Identity(), profile, operation, name)
 }
 
 // About sets the subject of the exchange of a Responder. It may be called until the

@@ -45,7 +45,7 @@ type Policy struct {
 func (p *Policy) Server() *tls.Config {
 	c := p.config()
 	c.ClientAuth = tls.RequireAnyClientCert // verified below, caps first
-	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate() }
+	c.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return p.present(h.Context()) }
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		return p.verify(s, x509.ExtKeyUsageClientAuth, "")
 	}
@@ -60,7 +60,9 @@ func (p *Policy) Client(host string) *tls.Config {
 	// crypto/tls would build and verify chains before VerifyConnection can check their
 	// size. So verify does all of it, including the name.
 	c.InsecureSkipVerify = true
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.certificate() }
+	c.GetClientCertificate = func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return p.present(r.Context())
+	}
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		return p.verify(s, x509.ExtKeyUsageServerAuth, host)
 	}

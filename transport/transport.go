@@ -169,5 +169,6 @@ const (
 	ReasonTimeout       = "timeout"        // the handshake took too long
 	ReasonEvicted       = "evicted"        // pushed out by newer unauthenticated connections
 	ReasonPlaintext     = "plaintext"      // plaintext from a non-loopback address
+	ReasonCaller        = "caller"         // an assertion of a caller that does not verify (extension 51)
 	ReasonStale         = "stale"          // a timestamp outside the window, freshness owned by S1
 )

@@ -65,6 +65,10 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	c.n = s.nextID(&c.id)
 	env.MsgID = c.id[:]
 	l.complete(&env, s.opts.Now())
+	if err := s.tell(ctx, &env); err != nil {
+		s.ep.calls.Put(c)
+		return nil, err
+	}
 	if !l.hold() {
 		s.ep.calls.Put(c)
 		return nil, s.over()

@@ -227,6 +227,9 @@ func (l *lane) Send(ctx context.Context, env e1.Envelope) error {
 		env.MsgID = id[:]
 	}
 	l.complete(&env, l.s.opts.Now())
+	if err := l.s.tell(ctx, &env); err != nil {
+		return err
+	}
 	var k *callRecord
 	if l.s.ep.asked != nil && l.s.opens(&env, given) {
 		k = l.s.records(ctx, &env)

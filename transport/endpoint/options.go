@@ -34,6 +34,10 @@ type Options struct {
 	// endpoint writes (extension 53). Nil, or an empty result, adds nothing.
 	Identity func() string
 
+	// Callers verifies who peers act for (extension 51, see profiles.Request.Caller). It
+	// requires Identity. False: what peers assert is ignored.
+	Callers bool
+
 	// Envelope holds the limits of E1, in octets.
 	Envelope e1.Limits
 
@@ -196,6 +200,9 @@ func (o Options) withDefaults() Options {
 func (o *Options) validate() error {
 	if o.Registry == nil {
 		return errors.New("endpoint: Options.Registry is required")
+	}
+	if o.Callers && o.Identity == nil {
+		return errors.New("endpoint: Options.Callers requires Identity")
 	}
 	if o.FrameLimit < 1 || o.FrameLimit > frame.MaxLimit {
 		return fmt.Errorf("endpoint: FrameLimit %d, want 1 to %d", o.FrameLimit, frame.MaxLimit)

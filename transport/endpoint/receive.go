@@ -152,6 +152,10 @@ func (l *lane) serve(profile *profiles.Profile) {
 			return
 		}
 	}
+	if err := l.hear(); err != nil {
+		l.refuse(profile, profiles.AsError(err), ordinary)
+		return
+	}
 	if err := l.admit(); err != nil {
 		l.refuse(profile, profiles.AsError(err), ordinary)
 		return

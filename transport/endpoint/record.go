@@ -173,7 +173,7 @@ func (s *Session) record(a *account, req *profiles.Request, v *Verdict, ctx cont
 		return
 	}
 	r.over = true
-	report := s.reportOf(a, v, ctx, gone)
+	report := s.reportOf(a, req, v, ctx, gone)
 	r.fill(&report)
 	r.begun = keeper.Record(report)
 }
@@ -257,7 +257,7 @@ func (e *exchange) recordBegin() {
 		return
 	}
 	v := Verdict{Session: e.s, Lane: e.l.id, Seq: e.seq, ProfileID: e.req.ProfileID, MsgType: e.req.MsgType, Flags: e.req.Flags, MsgID: e.req.MsgID, Bytes: e.size}
-	report := e.s.reportOf(&e.account, &v, e.ctx, false)
+	report := e.s.reportOf(&e.account, &e.req, &v, e.ctx, false)
 	report.Outcome = profiles.OutcomeOpen
 	r.fill(&report)
 	r.begun = e.s.ep.recorder.Begin(report)

@@ -28,6 +28,8 @@ type Report struct {
 	Subject profiles.Subject
 	Outcome profiles.Outcome
 
+	Peer *profiles.Peer // who the message is from, see Request.Peer
+
 	Began time.Time     // when the message was read, by Options.Now
 	Took  time.Duration // until the verdict
 	Sent  int           // octets of the frames that answered, prefixes included
@@ -75,14 +77,14 @@ func (s *Session) report(a *account, req *profiles.Request, v *Verdict, ctx cont
 	}
 	s.record(a, req, v, ctx, gone)
 	if watch := s.ep.exchanges; watch != nil {
-		watch.Exchange(s.reportOf(a, v, ctx, gone))
+		watch.Exchange(s.reportOf(a, req, v, ctx, gone))
 	}
 }
 
 // reportOf describes an exchange that ends with a verdict.
-func (s *Session) reportOf(a *account, v *Verdict, ctx context.Context, gone bool) Report {
+func (s *Session) reportOf(a *account, req *profiles.Request, v *Verdict, ctx context.Context, gone bool) Report {
 	r := Report{
-		Verdict: *v, Subject: a.subject, Outcome: a.outcomeOf(v, gone),
+		Verdict: *v, Peer: req.Peer(), Subject: a.subject, Outcome: a.outcomeOf(v, gone),
 		Began: a.began, Took: max(0, s.opts.Now().Sub(a.began)), Sent: a.sent, Context: ctx,
 	}
 	if r.Subject.Operation == "" {

@@ -35,6 +35,9 @@ type Session struct {
 	queued  atomic.Int64 // octets in their output queues
 	words   atomic.Int64 // octets of terminal answers among them
 
+	callers callers
+	asserts atomic.Pointer[func(identity string) ([]byte, error)] // of Assert; may be nil
+
 	known  profiles.Known
 	asking chan struct{} // held while the peer is asked for its profiles
 	asked  bool          // of Options.Ask; guarded by asking

@@ -33,23 +33,28 @@ func newConn(qc *quic.Conn, peer *transport.Peer, opts Options) *conn {
 }
 
 // dialled is a connection with the policy that verified its peer. It implements
-// transport.Rechecker.
+// transport.Rechecker and transport.Certified.
 type dialled struct {
 	*conn
-	policy *transport.Policy
-	host   string
+	policy    *transport.Policy
+	host      string
+	presented *transport.Presented
 }
 
 func (d *dialled) Recheck() error { return d.policy.RecheckDialled(d.qc.ConnectionState().TLS, d.host) }
 
 // accepted is a connection with the policy that admitted its peer. It implements
-// transport.Rechecker.
+// transport.Rechecker and transport.Certified.
 type accepted struct {
 	*conn
-	policy *transport.Policy
+	policy    *transport.Policy
+	presented *transport.Presented
 }
 
 func (a *accepted) Recheck() error { return a.policy.Recheck(a.qc.ConnectionState().TLS) }
+
+func (d *dialled) Leaves() transport.Leaves  { return d.presented.Leaves(d.qc.ConnectionState().TLS) }
+func (a *accepted) Leaves() transport.Leaves { return a.presented.Leaves(a.qc.ConnectionState().TLS) }
 
 func (c *conn) Peer() *transport.Peer    { return c.peer }
 func (c *conn) Multiplexed() bool        { return true }

@@ -69,9 +69,8 @@ func (l *Listener) Accept(ctx context.Context) (transport.Conn, error) {
 			}
 			return nil, net.ErrClosed
 		}
-		if h, ok := qc.Context().Value(handshakeKey{}).(*handshake); ok {
-			h.end()
-		}
+		h := qc.Context().Value(handshakeKey{}).(*handshake) //nolint:errcheck // begin has put it there
+		h.end()
 		addr := qc.RemoteAddr().String()
 		peer, err := l.policy.Peer(qc.ConnectionState().TLS, "quic", addr)
 		if err != nil {
@@ -84,7 +83,7 @@ func (l *Listener) Accept(ctx context.Context) (transport.Conn, error) {
 			return nil, net.ErrClosed
 		}
 		context.AfterFunc(qc.Context(), l.leave)
-		return &accepted{newConn(qc, peer, l.opts), l.policy}, nil
+		return &accepted{newConn(qc, peer, l.opts), l.policy, h.presented}, nil
 	}
 }
 
@@ -136,6 +135,8 @@ func (l *Listener) isClosed() bool {
 type handshake struct {
 	l    *Listener
 	over atomic.Bool
+
+	presented *transport.Presented
 }
 
 type handshakeKey struct{}
@@ -152,7 +153,8 @@ func (l *Listener) begin(ctx context.Context, info *quic.ClientInfo) (context.Co
 		})
 		return nil, errors.New("quicconn: too many handshakes")
 	}
-	h := &handshake{l: l}
+	ctx, presented := transport.NotePresented(ctx)
+	h := &handshake{l: l, presented: presented}
 	l.pending.Add(1)
 	addr := info.RemoteAddr
 	context.AfterFunc(ctx, func() {

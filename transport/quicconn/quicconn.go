@@ -100,6 +100,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 	}
 	config := opts.config()
 	config.KeepAlivePeriod = keepAlive // one side's is enough
+	ctx, presented := transport.NotePresented(ctx)
 	qc, err := quic.DialAddr(ctx, addr, policy.Client(host), config)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -112,5 +113,5 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 		_ = qc.CloseWithError(0, "")
 		return nil, fmt.Errorf("quicconn: dial %s: %w", addr, err)
 	}
-	return &dialled{newConn(qc, peer, opts), policy, host}, nil
+	return &dialled{newConn(qc, peer, opts), policy, host, presented}, nil
 }

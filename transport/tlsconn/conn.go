@@ -25,25 +25,30 @@ func newConn(conn *tls.Conn, w *wire, peer *transport.Peer, opts Options) *trans
 }
 
 // dialled is a connection with the policy that verified its peer. It implements
-// transport.Rechecker.
+// transport.Rechecker and transport.Certified.
 type dialled struct {
 	*transport.NetConn
-	tls    *tls.Conn
-	policy *transport.Policy
-	host   string
+	tls       *tls.Conn
+	policy    *transport.Policy
+	host      string
+	presented *transport.Presented
 }
 
 func (d *dialled) Recheck() error { return d.policy.RecheckDialled(d.tls.ConnectionState(), d.host) }
 
 // accepted is a connection with the policy that admitted its peer. It implements
-// transport.Rechecker.
+// transport.Rechecker and transport.Certified.
 type accepted struct {
 	*transport.NetConn
-	tls    *tls.Conn
-	policy *transport.Policy
+	tls       *tls.Conn
+	policy    *transport.Policy
+	presented *transport.Presented
 }
 
 func (a *accepted) Recheck() error { return a.policy.Recheck(a.tls.ConnectionState()) }
+
+func (d *dialled) Leaves() transport.Leaves  { return d.presented.Leaves(d.tls.ConnectionState()) }
+func (a *accepted) Leaves() transport.Leaves { return a.presented.Leaves(a.tls.ConnectionState()) }
 
 // Read returns io.EOF after close_notify, an io.ErrUnexpectedEOF error if the connection
 // ended without it, and otherwise the error of the network or of TLS.

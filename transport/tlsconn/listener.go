@@ -103,7 +103,8 @@ func (l *Listener) shake(tcp net.Conn, place *list.Element) {
 	conn := tls.Server(raw, l.config)
 
 	h.acquire()
-	peer, err := shake(context.Background(), conn, raw, l.policy)
+	ctx, presented := transport.NotePresented(context.Background())
+	peer, err := shake(ctx, conn, raw, l.policy)
 	h.release()
 
 	ours := l.leave(place) // otherwise evicted or closed, and said so there
@@ -115,7 +116,7 @@ func (l *Listener) shake(tcp net.Conn, place *list.Element) {
 		return
 	}
 	_ = tcp.SetDeadline(time.Time{})
-	l.Put(&accepted{newConn(conn, raw, peer, l.opts), conn, l.policy}, l.opts.HandshakeTimeout)
+	l.Put(&accepted{newConn(conn, raw, peer, l.opts), conn, l.policy, presented}, l.opts.HandshakeTimeout)
 }
 
 // admit adds conn to the pending connections, and evicts the oldest one if there are too

@@ -72,6 +72,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 	}
 	raw := &wire{Conn: tcp, shaking: &handshake{}}
 	conn := tls.Client(raw, policy.Client(host))
+	ctx, presented := transport.NotePresented(ctx)
 	peer, err := shake(ctx, conn, raw, policy)
 	if err != nil {
 		_ = tcp.Close()
@@ -80,7 +81,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 		}
 		return nil, fmt.Errorf("tlsconn: dial %s: %w", addr, err)
 	}
-	return &dialled{newConn(conn, raw, peer, opts), conn, policy, host}, nil
+	return &dialled{newConn(conn, raw, peer, opts), conn, policy, host, presented}, nil
 }
 
 // shake runs the handshake of conn and returns the peer.

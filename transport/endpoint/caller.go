@@ -1,0 +1,166 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/caller"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
+)
+
+// maxHeard limits the verified assertions that a session remembers.
+const maxHeard = 1024
+
+// callers are the verified assertions of a peer (extension 51), so that a repeated one costs
+// a lookup. The older half is forgotten at once.
+type callers struct {
+	mu         sync.Mutex
+	now, older map[string]heard
+}
+
+// heard is who a message with a certain assertion is from.
+type heard struct {
+	peer  *profiles.Peer
+	until time.Time
+}
+
+func (c *callers) find(jwt []byte) (heard, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.now[string(jwt)]
+	if !ok {
+		h, ok = c.older[string(jwt)]
+	}
+	return h, ok
+}
+
+func (c *callers) add(jwt []byte, h heard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.now) >= maxHeard/2 {
+		c.now, c.older = nil, c.now
+	}
+	if c.now == nil {
+		c.now = make(map[string]heard)
+	}
+	c.now[string(jwt)] = h
+}
+
+// hear reads the caller that a message asserts. A message whose assertion does not verify is
+// refused: it must not pass for one of the peer itself.
+func (l *lane) hear() error {
+	if len(l.req.Extensions) == 0 || !l.s.opts.Callers || l.typ.Role&profiles.Initiating == 0 {
+		return nil
+	}
+	jwt, asserted := l.req.Extensions.Lookup(profiles.ExtCaller)
+	if !asserted {
+		return nil
+	}
+	h, known := l.s.callers.find(jwt)
+	var err error
+	switch {
+	case !known:
+		if h, err = l.s.verify(jwt, l.now); err == nil {
+			l.s.callers.add(jwt, h)
+		}
+	case l.now.After(h.until):
+		err = caller.ErrTime
+	}
+	if err == nil {
+		l.req.Caller = h.peer
+		if rules, ok := l.s.opts.Access.(profiles.Admitter); ok && rules.Deny(h.peer.Identity) != nil {
+			return profiles.Deny(&profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "the caller is not admitted here", Domain: true})
+		}
+		return nil
+	}
+	l.s.opts.Observer.Security(transport.SecurityEvent{
+		Transport: l.s.peer.Transport, Addr: l.s.peer.Addr, Identity: l.s.peer.Identity, Reason: transport.ReasonCaller, Err: err,
+	})
+	return &profiles.Error{
+		Code: profiles.SecurityPolicy, Detail: detailCaller, Cause: err,
+		Text:   "the assertion of the caller (extension 51) is not valid here: " + strings.TrimPrefix(err.Error(), "caller: "),
+		Domain: errors.Is(err, caller.ErrTime), // clocks that differ must not cost the connection
+	}
+}
+
+// detailCaller marks messages that are refused because of their assertion, or not sent
+// because there is none.
+const detailCaller = "caller"
+
+var errNoLeaf = errors.New("caller: this connection has no certificates")
+
+// verify verifies an assertion of the peer.
+func (s *Session) verify(jwt []byte, now time.Time) (heard, error) {
+	conn, ok := s.conn.(transport.Certified)
+	if !ok {
+		return heard{}, errNoLeaf
+	}
+	claim, until, err := caller.Verify(jwt, conn.Leaves().Peer, s.peer.Identity, s.opts.Identity(), now)
+	if err != nil {
+		return heard{}, err
+	}
+	who := claim.Caller
+	for _, endpoint := range slices.Backward(claim.Chain) {
+		who = profiles.OnBehalf(endpoint, who)
+	}
+	peer := s.peer
+	peer.Identity = who
+	return heard{&peer, until}, nil
+}
+
+// Leaves returns the certificates that the two ends have presented; false if the connection
+// has none.
+func (s *Session) Leaves() (transport.Leaves, bool) {
+	conn, ok := s.conn.(transport.Certified)
+	if !ok {
+		return transport.Leaves{}, false
+	}
+	return conn.Leaves(), true
+}
+
+// Assert makes the session assert callers. f returns the assertion for an identity of
+// profiles.WithCaller, or nil to send none; its error is that of the message. It is called
+// for each message that opens an exchange on behalf of a caller, by many goroutines at once,
+// and must not block. A nil f ends that.
+func (s *Session) Assert(f func(identity string) ([]byte, error)) {
+	if f == nil {
+		s.asserts.Store(nil)
+		return
+	}
+	s.asserts.Store(&f)
+}
+
+// tell appends the assertion of the caller of ctx to a message that opens an exchange. The
+// messages that follow in the exchange belong to the same caller.
+func (s *Session) tell(ctx context.Context, env *e1.Envelope) error {
+	f := s.asserts.Load()
+	if f == nil {
+		return nil
+	}
+	who := profiles.CallerOf(ctx)
+	if who == "" {
+		return nil
+	}
+	if p, ok := s.opts.Registry.Lookup(env.ProfileID); ok {
+		if t, _ := p.Type(env.MsgType); t.Role&(profiles.Initiating|profiles.Concluding) != profiles.Initiating {
+			return nil
+		}
+	}
+	jwt, err := (*f)(who)
+	if err != nil {
+		return &profiles.Error{
+			Code: profiles.SecurityPolicy, Detail: detailCaller, Domain: true, Cause: err,
+			Text: "the partner cannot be told who calls: " + strings.TrimPrefix(err.Error(), "caller: "),
+		}
+	}
+	if jwt != nil {
+		env.Extensions = e1.AppendExtension(slices.Clip(env.Extensions), profiles.ExtCaller, jwt)
+	}
+	return nil
+}
