@@ -32,9 +32,9 @@ const (
 
 // accessLine is what a line of the access log says.
 type accessLine struct {
-	Class, Msg, Peer, Profile, Operation, Name, Partner, Outcome, Transport, Trace string
-	In, Out, Session                                                               uint64
-	MS                                                                             *float64
+	Class, Msg, Peer, For, Profile, Operation, Name, Partner, Outcome, Transport, Trace string
+	In, Out, Session                                                                    uint64
+	MS                                                                                  *float64
 }
 
 // accessLines returns those of the log so far.

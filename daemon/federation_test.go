@@ -581,7 +581,7 @@ func TestDeliveriesArePassedOnToAPartner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(d.Payload) != fmt.Sprint("payload ", i) || d.Publisher != a.identity || d.Hops != 2 || d.TTL <= 0 || d.TTL > time.Hour || d.Topic != "t" {
+			if string(d.Payload) != fmt.Sprint("payload ", i) || profiles.Link(d.Publisher) != a.identity || d.Hops != 2 || d.TTL <= 0 || d.TTL > time.Hour || d.Topic != "t" {
 				t.Errorf("delivery %+v", d)
 			}
 			becomes(t, s, string('0'+rune(i)), relay.Queued) // at the partner

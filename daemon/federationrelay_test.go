@@ -276,7 +276,7 @@ func TestConsumersThreeHopsAwayAreServed(t *testing.T) {
 		if err := publishing(t, s, "b/c/t", "far", 1); err != nil {
 			t.Fatal(err)
 		}
-		if d := next(t, got); d.Publisher != row[1].identity || d.Hops != 5 || d.Ack() != nil {
+		if d := next(t, got); profiles.Link(d.Publisher) != row[1].identity || d.Hops != 5 || d.Ack() != nil {
 			t.Errorf("what went there and back: %+v", d)
 		}
 		if err := publishing(t, there, "t", "near", 1); err != nil {

@@ -140,8 +140,12 @@ func (d *daemon) makeBackends() error {
 		return err
 	}
 	d.add(d.teams)
+	key, err := d.state.CallerKey()
+	if err != nil {
+		return err
+	}
 	d.partners = partners.New(partners.Options{
-		Config: d.config, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
+		Config: d.config, Key: key, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
 		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Forgotten: d.exchanges.ForgetPartner,
 	})
 	d.add(d.partners)

@@ -167,7 +167,7 @@ func TestANewIdentityIsNotThatOfAPartner(t *testing.T) {
 	old, now := config.Default(), config.Default()
 	old.Identity, now.Identity = config.Identity{Cert: "a", Key: "a"}, config.Identity{Cert: "b", Key: "b"}
 	old.Partners = config.Partners{"b": {Identity: "spiffe://b.example/swpd"}}
-	now.Partners, now.Access.Deny = old.Partners, config.List{"x"}
+	now.Partners, now.Access.Deny = old.Partners, config.Denials{{Identity: config.List{"x"}}}
 	r, taken := reloading(old, now, nil)
 	if answer := r.reload(false); !slices.Equal(answer.Changed, []string{"access.deny", "identity.cert", "identity.key"}) {
 		t.Errorf("without a clash: %+v", answer)

@@ -173,7 +173,7 @@ func TestSLIPBetweenAgentsOfTwoOrganisations(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			d, err := c.Recv(ctx)
-			if err != nil || string(d.Payload) != kept || d.Publisher != a.identity || d.Ack() != nil {
+			if err != nil || string(d.Payload) != kept || profiles.Link(d.Publisher) != a.identity || d.Ack() != nil {
 				t.Errorf("delivery %+v, %v", d, err)
 			}
 

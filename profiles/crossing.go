@@ -41,12 +41,13 @@ type Crossing struct {
 	// have no parts.
 	Visible func(env *e1.Envelope, may func(name string) bool) ([]byte, error)
 
-	// Keep is called with the answers of partners that every caller may get if the rules
+	// Keep is called with the answers of partners that a caller may get again if the rules
 	// allow the name, and Kept answers a message from these while the partner has been
-	// unreachable for away. name is the full name at this endpoint. Kept returns false if it
-	// has no answer. Both are nil if the profile keeps nothing.
-	Keep func(name string, req, answer *e1.Envelope)
-	Kept func(name string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool)
+	// unreachable for away. name is the full name at this endpoint. caller is empty if the
+	// answer is for every caller. Kept returns false if it has no answer. Both are nil if
+	// the profile keeps nothing.
+	Keep func(name, caller string, req, answer *e1.Envelope)
+	Kept func(name, caller string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool)
 
 	// Fits returns why an answer is none to the message that was sent to the partner: it is
 	// about something else, or its content is not what was asked for. The answer is
@@ -110,9 +111,10 @@ type Way struct {
 	// lane of a Session.
 	Sync func(ctx context.Context, lane Lane) error
 
-	// Shared says that callers with equal requests may share the answers: no answer depends
-	// on the caller.
+	// Shared says that equal requests may share the answers, if they have the same Caller:
+	// for whom the answers are, or empty if no answer depends on the caller.
 	Shared bool
+	Caller string
 
 	// Prefix is the path of the partner, with a slash at its end: this endpoint puts it in
 	// front of the names of the partner. Named says that the message carries this path in

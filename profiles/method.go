@@ -41,6 +41,7 @@ type Method struct {
 // nothing.
 type Pending interface {
 	Session() Session // the connection of the caller
+	Peer() *Peer      // the caller, see Request.Peer
 	Lane() Lane       // lane of the call, for messages that belong to the call
 
 	// Target is where the call goes (extension 52), for a method that handles targets.

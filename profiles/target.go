@@ -71,7 +71,7 @@ func Toward(s Session, target string) Session {
 
 // Beyond is Toward for a Lane.
 func Beyond(lane Lane, target string) Lane {
-	return &markedLane{lane, toward(target)}
+	return &markedLane{Lane: lane, mark: toward(target)}
 }
 
 func toward(target string) func(*e1.Envelope) {
@@ -87,6 +87,15 @@ func Marked(s Session, mark func(*e1.Envelope)) Session {
 	return &marked{Session: s, mark: mark}
 }
 
+// Acting returns s, which then sends every message on behalf of an identity of this
+// endpoint, see WithCaller.
+func Acting(s Session, identity string) Session {
+	if m, ok := s.(*marked); ok {
+		return &marked{m.Session, m.mark, identity}
+	}
+	return &marked{s, func(*e1.Envelope) {}, identity}
+}
+
 // Near returns the underlying lane of a lane that Marked has opened. Messages on it are for
 // the peer itself, such as swp.sync, whose answer concerns the stream. Other lanes are
 // returned unchanged.
@@ -100,18 +109,18 @@ func Near(lane Lane) Lane {
 // mark changes messages before they are sent.
 type mark func(*e1.Envelope)
 
-func (m mark) call(ctx context.Context, on Caller, env e1.Envelope) (Call, error) {
-	m(&env)
-	call, err := on.Call(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	return markedCall{call, m}, nil
-}
-
 type marked struct {
 	Session
-	mark mark
+	mark   mark
+	caller string // empty: none
+}
+
+// acting returns ctx for messages on behalf of a caller; empty: of nobody in particular.
+func acting(ctx context.Context, caller string) context.Context {
+	if caller == "" {
+		return ctx
+	}
+	return WithCaller(ctx, caller)
 }
 
 func (m *marked) Open(ctx context.Context) (Lane, error) {
@@ -119,35 +128,47 @@ func (m *marked) Open(ctx context.Context) (Lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &markedLane{lane, m.mark}, nil
+	return &markedLane{lane, m.mark, m.caller}, nil
 }
 
 func (m *marked) Call(ctx context.Context, env e1.Envelope) (Call, error) {
-	return m.mark.call(ctx, m.Session, env)
+	m.mark(&env)
+	call, err := m.Session.Call(acting(ctx, m.caller), env)
+	if err != nil {
+		return nil, err
+	}
+	return markedCall{call, m.mark, m.caller}, nil
 }
 
 func (m *marked) Send(ctx context.Context, env e1.Envelope) error {
 	m.mark(&env)
-	return m.Session.Send(ctx, env)
+	return m.Session.Send(acting(ctx, m.caller), env)
 }
 
 type markedLane struct {
 	Lane
-	mark mark
+	mark   mark
+	caller string
 }
 
 func (m *markedLane) Call(ctx context.Context, env e1.Envelope) (Call, error) {
-	return m.mark.call(ctx, m.Lane, env)
+	m.mark(&env)
+	call, err := m.Lane.Call(acting(ctx, m.caller), env)
+	if err != nil {
+		return nil, err
+	}
+	return markedCall{call, m.mark, m.caller}, nil
 }
 
 func (m *markedLane) Send(ctx context.Context, env e1.Envelope) error {
 	m.mark(&env)
-	return m.Lane.Send(ctx, env)
+	return m.Lane.Send(acting(ctx, m.caller), env)
 }
 
 type markedCall struct {
 	Call
-	mark mark
+	mark   mark
+	caller string
 }
 
-func (m markedCall) Lane() Lane { return &markedLane{m.Call.Lane(), m.mark} }
+func (m markedCall) Lane() Lane { return &markedLane{m.Call.Lane(), m.mark, m.caller} }

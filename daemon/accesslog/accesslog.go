@@ -118,7 +118,8 @@ func (l *Log) Left() Left {
 // truncated.
 type Line struct {
 	Time      time.Time // end of the exchange
-	Identity  string
+	Identity  string    // of the peer
+	For       string    // the caller that it has asserted; empty if none
 	Profile   string
 	Operation string
 	Name      string
@@ -171,13 +172,14 @@ func (l *Log) Write(line *Line) {
 
 // fields are the members of a line, in order.
 func (line *Line) fields() []zap.Field {
-	f := make([]zap.Field, 0, 13)
+	f := make([]zap.Field, 0, 14)
 	text := func(key, value string) {
 		if value != "" {
 			f = append(f, zap.String(key, boundlog.Clean(value)))
 		}
 	}
 	text("peer", line.Identity)
+	text("for", line.For)
 	text("profile", line.Profile)
 	text("operation", line.Operation)
 	text("name", line.Name)

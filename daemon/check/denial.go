@@ -52,6 +52,7 @@ func ReadDenial(line string) (*Denial, error) {
 		Msg       string `json:"msg"`
 		Reason    string `json:"reason"`
 		Peer      string `json:"peer"`
+		For       string `json:"for"`
 		Profile   string `json:"profile"`
 		Operation string `json:"operation"`
 		Name      string `json:"name"`
@@ -64,6 +65,9 @@ func ReadDenial(line string) (*Denial, error) {
 	}
 	if words := strings.Split(strings.TrimRight(head, " "), "  "); in.Msg == "" && len(words) > 1 {
 		in.TS, in.Msg = words[0], words[len(words)-1]
+	}
+	if in.For != "" {
+		in.Peer = profiles.OnBehalf(in.Peer, in.For)
 	}
 	d := &Denial{Time: in.TS, Question: Question{in.Peer, in.Profile, in.Operation, in.Name}}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -30,7 +31,7 @@ type Answer struct {
 	Open bool `json:"open,omitempty"`
 
 	Rule    *RuleText  `json:"rule,omitempty"`    // the rule that allows it
-	Deny    *RuleText  `json:"deny,omitempty"`    // the pattern of access.deny that matches the identity
+	Deny    *RuleText  `json:"deny,omitempty"`    // the entry of access.deny that matches the identity
 	Nearest []NearRule `json:"nearest,omitempty"` // if no rule matches
 
 	// Partner is the partner whose rules decide as well, if the name belongs to a partner.
@@ -124,7 +125,7 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	a.Open = a.Profile == "rpc" && slices.Contains(all.Open(), a.Name) && d.Deny < 0
 	a.Allowed = d.Allowed || a.Open
 	if d.Deny >= 0 {
-		a.Deny = named("deny", d.Deny, c.Access.Deny[d.Deny])
+		a.Deny = named("deny", d.Deny, denialText(&c.Access.Deny[d.Deny]))
 		if a.Deny.Place == "" { // a list of one element may be written as a string
 			a.Deny.Place = c.Place("access.deny")
 		}
@@ -137,7 +138,7 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	}
 	for _, m := range d.Nearest {
 		near := NearRule{RuleText: *named(section, m.Rule, entry(m.Rule))}
-		for key, missed := range map[string]bool{"identity": m.Identity, "operation": m.Operation, "name": m.Name} {
+		for key, missed := range map[string]bool{"identity": m.Identity, "for": m.For, "operation": m.Operation, "name": m.Name} {
 			if missed {
 				near.Misses = append(near.Misses, key)
 			}
@@ -214,10 +215,11 @@ func (a *Answer) suggest(policy *access.Policy) {
 	case a.Absent:
 		return
 	case a.agentID():
-		a.Allow = yamlList("agents", agentText(&config.AgentRule{Identity: config.List{a.Identity}, AgentIDs: config.List{a.Name}}))
+		a.Allow = yamlList("agents", agentText(&config.AgentRule{Identity: config.List{profiles.Link(a.Identity)}, AgentIDs: config.List{a.Name}}))
 		return
 	}
-	rule := config.AccessRule{Identity: config.List{a.Identity}, Profile: config.List{a.Profile}, Operation: config.List{a.Operation}}
+	rule := a.rule(a.Profile)
+	rule.Operation = config.List{a.Operation}
 	if a.Name != "" {
 		rule.Name = config.List{a.Name}
 	}
@@ -251,7 +253,8 @@ func (a *Answer) suggestClient(policy *access.Policy) {
 	default:
 		return
 	}
-	rule := config.AccessRule{Identity: config.List{a.Identity}, Profile: config.List{"mcp"}, Name: config.List{server}}
+	rule := a.rule("mcp")
+	rule.Name = config.List{server}
 	for _, method := range clientMethods {
 		if !policy.Allowed(a.Identity, "mcp", method, server) {
 			rule.Operation = append(rule.Operation, method)
@@ -265,12 +268,28 @@ func (a *Answer) suggestClient(policy *access.Policy) {
 	}
 }
 
+// rule begins a rule of a profile for the identity of the question.
+func (a *Answer) rule(profile string) config.AccessRule {
+	r := config.AccessRule{Identity: config.List{profiles.Link(a.Identity)}, Profile: config.List{profile}}
+	if who := profiles.For(a.Identity); who != "" {
+		r.For = config.List{who}
+	}
+	return r
+}
+
 func yamlList(section, entry string) string {
 	return "access:\n  " + section + ":\n    - " + entry + "\n"
 }
 
 func ruleText(r *config.AccessRule) string {
-	return flow([]field{{"identity", r.Identity}, {"profile", r.Profile}, {"operation", r.Operation}, {"name", r.Name}})
+	return flow([]field{{"identity", r.Identity}, {"for", r.For}, {"profile", r.Profile}, {"operation", r.Operation}, {"name", r.Name}})
+}
+
+func denialText(d *config.Denial) string {
+	if len(d.Identity) == 1 && len(d.For) == 0 {
+		return d.Identity[0]
+	}
+	return flow([]field{{"identity", d.Identity}, {"for", d.For}})
 }
 
 func agentText(r *config.AgentRule) string {

@@ -42,6 +42,7 @@ type PartnerReach struct {
 
 // Permission is a rule that applies to the identity, as patterns.
 type Permission struct {
+	For       []string `json:"for,omitempty"` // asserted callers; empty: all, and the identity itself
 	Profile   []string `json:"profile"`
 	Operation []string `json:"operation"`
 	Name      []string `json:"name"`
@@ -64,7 +65,7 @@ func As(c *config.Config, identity string) (*Permissions, error) {
 	}
 	grants := policy.For(identity)
 	for _, rule := range grants.Rules {
-		p.Rules = append(p.Rules, Permission{orAny(rule.Profile), orAny(rule.Operation), orAny(rule.Name)})
+		p.Rules = append(p.Rules, Permission{rule.For, orAny(rule.Profile), orAny(rule.Operation), orAny(rule.Name)})
 	}
 	p.AgentIDs = append(p.AgentIDs, grants.AgentIDs...)
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {

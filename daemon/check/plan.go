@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/daemon/internal/workers"
 	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 )
 
@@ -219,7 +220,10 @@ func whoMay(a *config.Access, yes func(*access.Policy) bool) []string {
 	who := []string{}
 	for _, rule := range a.Rules {
 		identities := rule.Identity
-		rule.Identity = config.List{anyone}
+		if len(rule.For) > 0 {
+			identities = onBehalf(identities, rule.For)
+		}
+		rule.Identity, rule.For = config.List{anyone}, nil
 		alone, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}})
 		if err != nil || !yes(alone) {
 			continue
@@ -231,6 +235,16 @@ func whoMay(a *config.Access, yes func(*access.Policy) bool) []string {
 		}
 	}
 	return who
+}
+
+// onBehalf returns each of the identities with each of the callers.
+func onBehalf(identities, callers config.List) (list config.List) {
+	for _, identity := range identities {
+		for _, caller := range callers {
+			list = append(list, profiles.OnBehalf(identity, caller))
+		}
+	}
+	return list
 }
 
 // access warns of rules that are probably a mistake.

@@ -15,7 +15,7 @@ import (
 type Access struct {
 	Rules  []AccessRule `yaml:"rules"`
 	Agents []AgentRule  `yaml:"agents"`
-	Deny   List         `yaml:"deny"` // identities that are not let in at all, as patterns
+	Deny   Denials      `yaml:"deny"` // who may do nothing
 }
 
 // AccessRule allows what all of its patterns match. A list that is empty
@@ -23,9 +23,20 @@ type Access struct {
 // any.
 type AccessRule struct {
 	Identity  List `yaml:"identity"` // required
+	For       List `yaml:"for"`      // callers that the peer asserts
 	Profile   List `yaml:"profile"`
 	Operation List `yaml:"operation"`
 	Name      List `yaml:"name"`
+}
+
+// Denials is a list of denials. A list of one may be written as its element.
+type Denials []Denial
+
+// Denial denies everything to what its patterns match. One without For may be written as a
+// string.
+type Denial struct {
+	Identity List `yaml:"identity"` // required
+	For      List `yaml:"for"`      // callers that the peer asserts
 }
 
 // AgentRule says which agent_ids an identity may use.
@@ -107,6 +118,7 @@ func (c *Config) checkAccess(p *problems) {
 	for i, rule := range c.Access.Rules {
 		key := fmt.Sprintf("access.rules[%d]", i)
 		checkIdentities(p, key+".identity", rule.Identity)
+		checkPatterns(p, key+".for", rule.For)
 		checkPatterns(p, key+".name", rule.Name)
 		checkPatterns(p, key+".operation", rule.Operation)
 		checkPatterns(p, key+".profile", rule.Profile)
@@ -120,7 +132,14 @@ func (c *Config) checkAccess(p *problems) {
 		}
 		checkPatterns(p, key+".agent_ids", rule.AgentIDs)
 	}
-	checkPatterns(p, "access.deny", c.Access.Deny)
+	for i, denial := range c.Access.Deny {
+		key := fmt.Sprintf("access.deny[%d]", i)
+		if len(denial.Identity) == 0 {
+			p.add(key+".identity", "missing; name whom to deny, such as spiffe://example.org/**")
+		}
+		checkPatterns(p, key+".identity", denial.Identity)
+		checkPatterns(p, key+".for", denial.For)
+	}
 }
 
 // checkOperations finds operations that no rule can match.

@@ -36,6 +36,13 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 		n = n.Alias
 	}
 	switch v.Interface().(type) {
+	case Denial:
+		if n.Kind == yaml.ScalarNode {
+			if s, ok := d.scalar(key, n, "text or a mapping of keys", "!!str"); ok {
+				v.Set(reflect.ValueOf(Denial{Identity: List{s}}))
+			}
+			return
+		}
 	case time.Duration:
 		if s, ok := d.scalar(key, n, "a duration such as 30s or 5m", "!!str"); ok {
 			d.duration(key, s, v)
@@ -180,6 +187,12 @@ func (d *decoder) list(key string, n *yaml.Node, v reflect.Value, depth int) {
 			if s, ok := d.scalar(key, n, "text or a list of texts", "!!str"); ok {
 				v.Set(reflect.ValueOf(List{s}))
 			}
+			return
+		}
+		if v.Type() == reflect.TypeFor[Denials]() {
+			one := make(Denials, 1)
+			d.value(key, n, reflect.ValueOf(one).Index(0), depth)
+			v.Set(reflect.ValueOf(one))
 			return
 		}
 		d.add(key, "%s, want a list", d.describe(key, n))

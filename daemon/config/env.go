@@ -50,6 +50,8 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 		*n = *clone(n.Alias) // other aliases of the anchor keep their values
 	}
 	switch {
+	case t == reflect.TypeFor[Denial]() && rest == "": // written as a string
+		return d.setScalar(n, name, rest, value, "!!str")
 	case t == reflect.TypeFor[Address](), t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[Size]():
 		return d.setScalar(n, name, rest, value, "!!str")
 	}
@@ -81,7 +83,7 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 			}
 		}
 	case reflect.Slice:
-		if t == reflect.TypeFor[List]() {
+		if t == reflect.TypeFor[List]() || t == reflect.TypeFor[Denials]() {
 			if rest == "" {
 				return d.setScalar(n, name, rest, value, "!!str")
 			}

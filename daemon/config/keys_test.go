@@ -14,7 +14,7 @@ func TestChangedNamesFieldsAndEntries(t *testing.T) {
 	now.MCP.Servers = map[string]MCPServer{"same": {Command: "a"}, "changed": {Command: "b"}, "new": {Command: "a"}}
 	now.Limits.InFlight, now.Trust.CA, now.Admin, now.HTTP.A2A.Default = 7, []string{"ca.crt"}, "off", "x"
 	now.Listeners = now.Listeners[:1]
-	now.Access.Deny = List{} // as good as none
+	now.Access.Deny = Denials{} // as good as none
 	now.Source = "elsewhere"
 	want := []string{
 		"admin", "http.a2a.default", "limits.in_flight", "listeners",

@@ -29,6 +29,7 @@ type Partner struct {
 	Identity   string    `yaml:"identity"`   // in its certificate
 	Addresses  []Address `yaml:"addresses"`  // dialled in order; empty: the partner dials
 	Trust      []string  `yaml:"trust"`      // PEM bundles of its only authorities; empty: trust.ca
+	Tell       string    `yaml:"tell"`       // who calls: none, pseudonym or caller
 	Trace      string    `yaml:"trace"`      // parent, full or none
 	InFlight   int       `yaml:"in_flight"`  // requests of its link
 	Profiles   []string  `yaml:"profiles"`   // that it serves; empty: it is asked
@@ -46,7 +47,14 @@ type PartnerQueue struct {
 }
 
 // defaultPartner has the defaults of an entry.
-var defaultPartner = Partner{Trace: TraceParent, InFlight: 4096, Queue: PartnerQueue{1 << 30, 1_000_000}}
+var defaultPartner = Partner{Tell: TellPseudonym, Trace: TraceParent, InFlight: 4096, Queue: PartnerQueue{1 << 30, 1_000_000}}
+
+// Values of partners.<name>.tell.
+const (
+	TellNone      = "none"
+	TellPseudonym = "pseudonym"
+	TellCaller    = "caller"
+)
 
 // Values of partners.<name>.trace.
 const (
@@ -99,6 +107,7 @@ func (c *Config) checkPartners(p *problems) {
 				p.add(fmt.Sprintf("%s.profiles[%d]", key, i), "%.64q is no profile that goes to a partner", profile)
 			}
 		}
+		oneOf(p, key+".tell", conf.Tell, TellNone, TellPseudonym, TellCaller)
 		oneOf(p, key+".trace", conf.Trace, TraceParent, TraceFull, TraceNone)
 		if conf.InFlight < 1 || conf.InFlight > 1_000_000 {
 			p.add(key+".in_flight", "is %d, want 1 to 1000000", conf.InFlight)

@@ -52,7 +52,7 @@ telemetry: {otlp: "http://127.0.0.1:4318"}
 			{Identity: List{"gate.example", "*.edge.example"}, Profile: List{"mcp"}, Operation: List{"tools/list", "tools/call"}, Name: List{"files/*"}},
 		},
 		Agents: []AgentRule{{Identity: List{"gate.example"}, AgentIDs: List{"gate", "gate-*"}}},
-		Deny:   List{"spiffe://example.org/left"},
+		Deny:   Denials{{Identity: List{"spiffe://example.org/left"}}},
 	}
 	want.A2A.Retention = time.Hour
 	want.A2A.Workers = map[string]A2AWorker{
@@ -104,7 +104,7 @@ func TestOP05BadStateAccessAndServicesAreRefused(t *testing.T) {
 		"agents without ids":      {"access: {agents: [{identity: \"**\"}]}\n", `access.agents[0].agent_ids: missing`},
 		"agents without identity": {"access: {agents: [{agent_ids: \"**\"}]}\n", `access.agents[0].identity: missing`},
 		"agents of other domains": {"access: {agents: [{identity: spiffe://a*, agent_ids: x}]}\n", `access.agents[0].identity: "spiffe://a*" also matches`},
-		"empty denial":            {"access: {deny: [a, \"\"]}\n", `access.deny: contains an empty pattern`},
+		"empty denial":            {"access: {deny: [a, \"\"]}\n", `access.deny[1].identity: contains an empty pattern`},
 
 		"worker of nothing":       {worker + "kinds: a}}}\n", `a2a.workers.w: has neither command nor url`},
 		"worker of both":          {worker + "kinds: a, command: sh, url: \"http://a\"}}}\n", `a2a.workers.w: has command and url; keep one`},
@@ -187,7 +187,7 @@ func TestEnvironmentSetsListsWrittenAsOne(t *testing.T) {
 	want := Access{
 		Rules:  []AccessRule{{Identity: List{"a", "two"}, Name: List{"files"}}, {Identity: List{"three"}}},
 		Agents: []AgentRule{{Identity: List{"a"}, AgentIDs: List{"x"}}},
-		Deny:   List{"b", "changed"},
+		Deny:   Denials{{Identity: List{"b"}}, {Identity: List{"changed"}}},
 	}
 	if diff := cmp.Diff(want, c.Access); diff != "" {
 		t.Error(diff)
@@ -208,7 +208,7 @@ func TestBuiltInConfigurationAllowsItsOwnAndNobodyElse(t *testing.T) {
 	}{
 		{nil, Everything("spiffe://localhost/**")},
 		{[]string{"SWPD_LISTENERS_0_ADDRESS=swp+tcp://127.0.0.1:1"}, Everything("spiffe://localhost/**", "loopback")},
-		{[]string{"SWPD_ACCESS_DENY=x"}, Access{Deny: List{"x"}}},
+		{[]string{"SWPD_ACCESS_DENY=x"}, Access{Deny: Denials{{Identity: List{"x"}}}}},
 	} {
 		c, err := Load("", tt.environ)
 		if err != nil {

@@ -109,7 +109,7 @@ func (t *Tracer) Begin(ctx context.Context, p *profiles.Profile, req *profiles.R
 		parent = trace.ContextWithRemoteSpanContext(ctx, sc)
 	}
 	typ, _ := p.Type(req.MsgType)
-	peer := req.Session.Peer()
+	peer := req.Peer()
 	own, span := t.tracer.Start(parent, p.Name+" "+typ.Name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String(attrProfile, p.Name),
 		attribute.String(attrMsgType, strconv.FormatUint(req.MsgType, 10)),

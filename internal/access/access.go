@@ -1,5 +1,9 @@
-// Package access evaluates access rules: identity × profile × operation × name. Everything
-// that no rule allows is denied.
+// Package access evaluates access rules: identity × caller × profile × operation × name.
+// Everything that no rule allows is denied.
+//
+// An identity is that of a peer, or of a peer and the caller that it has asserted
+// (profiles.OnBehalf). Patterns of identities are compared with the peer alone, those of
+// callers with the caller.
 //
 // Patterns of rules are case-sensitive and compared octet for octet. In a pattern, *
 // matches any characters except "/", and ** matches any characters; all others match
@@ -10,12 +14,15 @@ package access
 import (
 	"fmt"
 	"reflect"
+
+	"github.com/slimwire/swp/profiles"
 )
 
-// Rule allows a request that all four lists match. A list matches if one of its patterns
+// Rule allows a request that all lists match. A list matches if one of its patterns
 // matches.
 type Rule struct {
 	Identity  []string // required
+	For       []string // asserted callers; empty matches every request, other lists none without a caller
 	Profile   []string // empty matches everything
 	Operation []string // empty matches everything
 	Name      []string // empty matches everything
@@ -31,7 +38,13 @@ type Agents struct {
 type Options struct {
 	Rules  []Rule
 	Agents []Agents
-	Deny   []string // denied identities; takes precedence over rules
+	Deny   []Denial // takes precedence over rules
+}
+
+// Denial lets identities do nothing.
+type Denial struct {
+	Identity []string // required
+	For      []string // only on behalf of these callers: as in a Rule, or the name of the caller alone
 }
 
 // Policy is a compiled set of rules. It is immutable and safe for concurrent use. Queries
@@ -39,12 +52,15 @@ type Options struct {
 type Policy struct {
 	rules  index[*rule]
 	agents index[*agents]
-	deny   patterns
+	deny   []denial
 }
+
+type denial struct{ identity, caller patterns }
 
 type rule struct {
 	number                   int // position in Options.Rules
 	source                   Rule
+	caller                   patterns
 	profile, operation, name patterns
 }
 
@@ -66,6 +82,7 @@ func New(o Options) (*Policy, error) {
 			texts []string
 			to    *patterns
 		}{
+			{"for", source.For, &r.caller},
 			{"profile", source.Profile, &r.profile},
 			{"operation", source.Operation, &r.operation},
 			{"name", source.Name, &r.name},
@@ -90,14 +107,45 @@ func New(o Options) (*Policy, error) {
 			return nil, fmt.Errorf("access: agents[%d].identity%w", i, err)
 		}
 	}
-	if p.deny, err = compileAll(o.Deny); err != nil {
-		return nil, fmt.Errorf("access: deny%w", err)
+	for i, source := range o.Deny {
+		var d denial
+		if d.identity, err = compileAll(source.Identity); err != nil {
+			return nil, fmt.Errorf("access: deny[%d].identity%w", i, err)
+		}
+		if d.caller, err = compileAll(source.For); err != nil {
+			return nil, fmt.Errorf("access: deny[%d].for%w", i, err)
+		}
+		if len(d.identity) == 0 {
+			return nil, fmt.Errorf("access: deny[%d].identity: none", i)
+		}
+		p.deny = append(p.deny, d)
 	}
 	return p, nil
 }
 
-// Denied reports whether an identity may not connect at all.
-func (p *Policy) Denied(identity string) bool { return p.deny.match(identity) }
+// Denied reports whether an identity may not do anything. Such a peer may not connect.
+func (p *Policy) Denied(identity string) bool { return p.denial(identity) >= 0 }
+
+// denial returns the position in Options.Deny of the first entry for an identity, or -1.
+func (p *Policy) denial(identity string) int {
+	for i := range p.deny {
+		if p.deny[i].denies(identity) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (d *denial) denies(identity string) bool {
+	if !d.identity.match(profiles.Link(identity)) {
+		return false
+	}
+	if len(d.caller) == 0 {
+		return true
+	}
+	who := profiles.For(identity)
+	return who != "" && (d.caller.match(who) || d.caller.match(profiles.Origin(who)))
+}
 
 // Allowed reports whether a rule allows an identity to use an operation of a profile on a
 // name, and the identity is not denied.
@@ -111,8 +159,9 @@ func (p *Policy) Rule(identity, profile, operation, name string) int {
 	if p.Denied(identity) {
 		return -1
 	}
-	for r := range p.rules.of(identity) {
-		if r.allows(profile, operation, name) {
+	who := profiles.For(identity)
+	for r := range p.rules.of(profiles.Link(identity)) {
+		if r.is(who) && r.allows(profile, operation, name) {
 			return r.number
 		}
 	}
@@ -126,9 +175,9 @@ func (p *Policy) AllowedBelow(identity, profile, operation, name string) bool {
 	if p.Denied(identity) {
 		return false
 	}
-	below := name + "/"
-	for r := range p.rules.of(identity) {
-		if r.profile.orAll(profile) && r.operation.orAll(operation) && (len(r.name) == 0 || r.name.begins(below)) {
+	below, who := name+"/", profiles.For(identity)
+	for r := range p.rules.of(profiles.Link(identity)) {
+		if r.is(who) && r.profile.orAll(profile) && r.operation.orAll(operation) && (len(r.name) == 0 || r.name.begins(below)) {
 			return true
 		}
 	}
@@ -146,13 +195,17 @@ func (p *Policy) about(identity, profile, name string) (list []Rule) {
 	if p.Denied(identity) {
 		return nil
 	}
-	for _, r := range p.rules.list(identity) {
-		if r.profile.orAll(profile) && (r.name.orAll(name) || r.name.begins(name+"/")) {
+	who := profiles.For(identity)
+	for _, r := range p.rules.list(profiles.Link(identity)) {
+		if r.is(who) && r.profile.orAll(profile) && (r.name.orAll(name) || r.name.begins(name+"/")) {
 			list = append(list, r.source)
 		}
 	}
 	return list
 }
+
+// is reports whether the rule is for a caller; empty: none was asserted.
+func (r *rule) is(who string) bool { return len(r.caller) == 0 || who != "" && r.caller.match(who) }
 
 func (r *rule) allows(profile, operation, name string) bool {
 	return r.profile.orAll(profile) && r.operation.orAll(operation) && r.name.orAll(name)
@@ -165,9 +218,9 @@ func (p *Policy) Reaches(identity, profile, name string) bool {
 	if p.Denied(identity) {
 		return false
 	}
-	below := name + "/"
-	for r := range p.rules.of(identity) {
-		if r.profile.orAll(profile) && (r.name.orAll(name) || r.name.begins(below)) {
+	below, who := name+"/", profiles.For(identity)
+	for r := range p.rules.of(profiles.Link(identity)) {
+		if r.is(who) && r.profile.orAll(profile) && (r.name.orAll(name) || r.name.begins(below)) {
 			return true
 		}
 	}
@@ -180,7 +233,7 @@ func (p *Policy) MayUse(identity, agentID string) bool {
 	if p.Denied(identity) {
 		return false
 	}
-	for a := range p.agents.of(identity) {
+	for a := range p.agents.of(profiles.Link(identity)) {
 		if a.ids.match(agentID) {
 			return true
 		}
@@ -191,17 +244,21 @@ func (p *Policy) MayUse(identity, agentID string) bool {
 // Grants is all that a Policy says about one identity.
 type Grants struct {
 	Denied   bool     // if true, the other fields have no effect
-	Rules    []Rule   // rules that match the identity, in order
+	Rules    []Rule   // rules that match the identity, in order; without a caller, those for its callers too
 	AgentIDs []string // patterns of allowed agent_ids, in order
 }
 
 // For returns the Grants of an identity. The caller must not modify the lists.
 func (p *Policy) For(identity string) Grants {
 	g := Grants{Denied: p.Denied(identity)}
-	for _, r := range p.rules.list(identity) {
+	who := profiles.For(identity)
+	for _, r := range p.rules.list(profiles.Link(identity)) {
+		if who != "" && !r.is(who) {
+			continue
+		}
 		g.Rules = append(g.Rules, r.source)
 	}
-	for _, a := range p.agents.list(identity) {
+	for _, a := range p.agents.list(profiles.Link(identity)) {
 		g.AgentIDs = append(g.AgentIDs, a.source.AgentIDs...)
 	}
 	return g

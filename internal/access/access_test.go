@@ -1,10 +1,13 @@
 package access
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 func mustNew(t testing.TB, o Options) *Policy {
@@ -78,7 +81,7 @@ func TestDenyIsStrongerThanAnyRule(t *testing.T) {
 	p := mustNew(t, Options{
 		Rules:  []Rule{{Identity: []string{"**"}}},
 		Agents: []Agents{{Identity: []string{"**"}, AgentIDs: []string{"**"}}},
-		Deny:   []string{"spiffe://partner.example/**"},
+		Deny:   []Denial{{Identity: []string{"spiffe://partner.example/**"}}},
 	})
 	if !p.Denied(partner) || p.Allowed(partner, "rpc", "call", "x") || p.MayUse(partner, "x") {
 		t.Error("a denied identity may do something")
@@ -137,7 +140,7 @@ func TestReachesSaysWhatIsWorthShowing(t *testing.T) {
 		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/call"}, Name: []string{"files/read_*", "d*/q", "log**x"}},
 		{Identity: []string{"gate.example"}},
 		{Identity: []string{"out.example"}},
-	}, Deny: []string{"out.example"}})
+	}, Deny: []Denial{{Identity: []string{"out.example"}}}})
 	for _, tt := range []struct {
 		identity, profile, name string
 		want                    bool
@@ -168,7 +171,7 @@ func TestForListsWhatHoldsForAnIdentityInOrder(t *testing.T) {
 	p := mustNew(t, Options{
 		Rules:  rules,
 		Agents: []Agents{{Identity: []string{"**"}, AgentIDs: []string{"a"}}, {Identity: []string{partner}, AgentIDs: []string{"b-*"}}},
-		Deny:   []string{"gate.example"},
+		Deny:   []Denial{{Identity: []string{"gate.example"}}},
 	})
 	want := Grants{Rules: []Rule{rules[0], rules[2]}, AgentIDs: []string{"a", "b-*"}}
 	if diff := cmp.Diff(want, p.For(partner)); diff != "" {
@@ -191,7 +194,7 @@ func TestNewRefuses(t *testing.T) {
 		"access: agents[0].identity: none":                                      {Agents: []Agents{{AgentIDs: []string{"a"}}}},
 		"access: agents[0].agent_ids: none":                                     {Agents: []Agents{{Identity: who}}},
 		"access: agents[0].agent_ids[0]: pattern of 0 octets, want 1 to 1024":   {Agents: []Agents{{Identity: who, AgentIDs: []string{""}}}},
-		"access: deny[0]: pattern of 1025 octets, want 1 to 1024":               {Deny: long},
+		"access: deny[0].identity[0]: pattern of 1025 octets, want 1 to 1024":   {Deny: []Denial{{Identity: long}}},
 	} {
 		if _, err := New(o); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
@@ -249,7 +252,7 @@ func TestAllowedBelowSaysWhetherAnyNameMayBe(t *testing.T) {
 		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/call"}, Name: []string{"files/read_*", "d*/q"}},
 		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/list"}, Name: []string{"*"}},
 		{Identity: []string{"gate.example", "out.example"}},
-	}, Deny: []string{"out.example"}})
+	}, Deny: []Denial{{Identity: []string{"out.example"}}}})
 	for _, tt := range []struct {
 		identity, operation, name string
 		want                      bool
@@ -286,11 +289,56 @@ func TestDiffersSaysWhoseRulesChanged(t *testing.T) {
 		{after, partner, "mcp", "db", false},
 		{after, partner, "rpc", "files", false},
 		{after, own, "mcp", "files", false},
-		{mustNew(t, Options{Rules: []Rule{files, db}, Deny: []string{partner}}), partner, "mcp", "files", true},
-		{mustNew(t, Options{Rules: []Rule{files, db}, Deny: []string{own}}), partner, "mcp", "files", false},
+		{mustNew(t, Options{Rules: []Rule{files, db}, Deny: []Denial{{Identity: []string{partner}}}}), partner, "mcp", "files", true},
+		{mustNew(t, Options{Rules: []Rule{files, db}, Deny: []Denial{{Identity: []string{own}}}}), partner, "mcp", "files", false},
 	} {
 		if got := tt.now.Differs(before, tt.identity, tt.profile, tt.name); got != tt.want {
 			t.Errorf("Differs(%q, %q, %q) = %v", tt.identity, tt.profile, tt.name, got)
 		}
+	}
+}
+
+func TestForNamesAssertedCallers(t *testing.T) {
+	alice, behind := profiles.OnBehalf(own, "http:alice"), profiles.OnBehalf(own, profiles.OnBehalf("spiffe://gate.example/swpd", "http:alice"))
+	p := mustNew(t, Options{
+		Rules: []Rule{
+			{Identity: []string{own}, Name: []string{"shared"}},
+			{Identity: []string{own}, For: []string{"http:*"}, Name: []string{"callers"}},
+			{Identity: []string{own}, For: []string{"spiffe://gate.example/swpd for **"}, Name: []string{"behind"}},
+			{Identity: []string{partner}, For: []string{"**"}, Name: []string{"anyone"}},
+		},
+		Agents: []Agents{{Identity: []string{own}, AgentIDs: []string{"edge"}}},
+		Deny:   []Denial{{Identity: []string{"**"}, For: []string{"http:mallory"}}},
+	})
+	for _, tt := range []struct {
+		identity, name string
+		want           int
+	}{
+		{own, "shared", 0}, {alice, "shared", 0}, {behind, "shared", 0},
+		{own, "callers", -1}, {alice, "callers", 1}, {behind, "callers", -1},
+		{own, "behind", -1}, {alice, "behind", -1}, {behind, "behind", 2},
+		{partner, "anyone", -1}, {profiles.OnBehalf(partner, "x"), "anyone", 3},
+		{profiles.OnBehalf(own, "http:mallory"), "shared", -1},
+		{profiles.OnBehalf(own, profiles.OnBehalf("spiffe://gate.example/swpd", "http:mallory")), "shared", -1},
+	} {
+		if got := p.Rule(tt.identity, "rpc", "call", tt.name); got != tt.want {
+			t.Errorf("%s, %s: rule %d, want %d", tt.identity, tt.name, got, tt.want)
+		}
+		d := p.Decide(tt.identity, "rpc", "call", tt.name)
+		if got := d.Rule; d.Deny < 0 && got != tt.want || d.Deny >= 0 && tt.want >= 0 {
+			t.Errorf("%s, %s: decided %+v", tt.identity, tt.name, d)
+		}
+		if reaches := p.Reaches(tt.identity, "rpc", tt.name); reaches != (tt.want >= 0) {
+			t.Errorf("%s, %s: reaches %v", tt.identity, tt.name, reaches)
+		}
+	}
+	if !p.MayUse(alice, "edge") || p.Denied(own) || !p.Denied(profiles.OnBehalf(own, "http:mallory")) {
+		t.Error("agent_ids and denials")
+	}
+	if d := p.Decide(own, "rpc", "call", "callers"); !slices.ContainsFunc(d.Nearest, func(m Miss) bool { return m.Rule == 1 && m.For }) {
+		t.Errorf("nearest: %+v", d.Nearest)
+	}
+	if n := testing.AllocsPerRun(100, func() { p.Allowed(behind, "rpc", "call", "behind") }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

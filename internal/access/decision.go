@@ -1,6 +1,10 @@
 package access
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/slimwire/swp/profiles"
+)
 
 // Decision is the answer of a Policy to a request, with its reason.
 type Decision struct {
@@ -10,20 +14,21 @@ type Decision struct {
 	// first entry that allows the request; -1 if there is none.
 	Rule int
 
-	// Deny is the position in Options.Deny of the first pattern that matches the identity;
+	// Deny is the position in Options.Deny of the first entry that matches the identity;
 	// -1 if there is none. It takes precedence over Rule.
 	Deny int
 
 	// Nearest are the entries closest to the request if none matches, closest first, at
-	// most three. Only rules that match at least profile and identity, or all but the
-	// identity, are listed.
+	// most three. Only rules that match at least profile and identity, or all but
+	// identity and caller, are listed.
 	Nearest []Miss
 }
 
 // Miss is a rule that does not allow a request, and its lists that do not match.
 type Miss struct {
-	Rule                               int // position in Options.Rules
-	Identity, Profile, Operation, Name bool
+	Rule                     int // position in Options.Rules
+	Identity, For            bool
+	Profile, Operation, Name bool
 }
 
 // maxNearest limits Decision.Nearest.
@@ -32,12 +37,13 @@ const maxNearest = 3
 // Decide is Allowed with a reason. It checks every rule and allocates: use it for
 // diagnosis, not for each message.
 func (p *Policy) Decide(identity, profile, operation, name string) Decision {
-	d := Decision{Rule: -1, Deny: p.deny.first(identity)}
+	d := Decision{Rule: -1, Deny: p.denial(identity)}
+	link, who := profiles.Link(identity), profiles.For(identity)
 	for i := range p.rules.all {
 		e := &p.rules.all[i]
 		r := e.value
 		m := Miss{
-			Rule: r.number, Identity: !e.identity.match(identity), Profile: !r.profile.orAll(profile),
+			Rule: r.number, Identity: !e.identity.match(link), For: !r.is(who), Profile: !r.profile.orAll(profile),
 			Operation: !r.operation.orAll(operation), Name: !r.name.orAll(name),
 		}
 		switch {
@@ -60,9 +66,9 @@ func (p *Policy) Decide(identity, profile, operation, name string) Decision {
 
 // DecideUse is MayUse with a reason.
 func (p *Policy) DecideUse(identity, agentID string) Decision {
-	d := Decision{Rule: -1, Deny: p.deny.first(identity)}
+	d := Decision{Rule: -1, Deny: p.denial(identity)}
 	for i := range p.agents.all {
-		if e := &p.agents.all[i]; d.Rule < 0 && e.identity.match(identity) && e.value.ids.match(agentID) {
+		if e := &p.agents.all[i]; d.Rule < 0 && e.identity.match(profiles.Link(identity)) && e.value.ids.match(agentID) {
 			d.Rule = i
 		}
 	}
@@ -72,7 +78,7 @@ func (p *Policy) DecideUse(identity, agentID string) Decision {
 
 // near reports whether a rule is close enough to the request to be listed.
 func (m *Miss) near() bool {
-	if m.Identity {
+	if m.Identity || m.For {
 		return !m.Profile && !m.Operation && !m.Name
 	}
 	return !m.Profile
@@ -82,18 +88,13 @@ func (m *Miss) near() bool {
 // more than one of operation or name, and less than both.
 func (m *Miss) distance() int {
 	n := 0
-	for _, missed := range []bool{m.Identity, m.Operation, m.Name} {
+	for _, missed := range []bool{m.Identity || m.For, m.Operation, m.Name} {
 		if missed {
 			n += 2
 		}
 	}
-	if m.Identity {
+	if m.Identity || m.For {
 		n++
 	}
 	return n
-}
-
-// first returns the position of the first matching pattern; -1 if there is none.
-func (l patterns) first(name string) int {
-	return slices.IndexFunc(l, func(p *pattern) bool { return p.match(name) })
 }

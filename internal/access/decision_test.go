@@ -16,7 +16,7 @@ func TestDecideNamesTheRule(t *testing.T) {
 			{Identity: []string{"spiffe://c/**"}, Profile: []string{"rpc"}, Operation: []string{"call"}, Name: []string{"x"}},
 		},
 		Agents: []Agents{{Identity: []string{"spiffe://a/**"}, AgentIDs: []string{"left"}}, {Identity: []string{"spiffe://a/one"}, AgentIDs: []string{"planner-*"}}},
-		Deny:   []string{"spiffe://d/**", "spiffe://b/left"},
+		Deny:   []Denial{{Identity: []string{"spiffe://d/**"}}, {Identity: []string{"spiffe://b/left"}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ type Entry struct {
 	Took      time.Duration `json:"event.duration"`
 	Sequence  uint64        `json:"event.sequence"`
 	Identity  string        `json:"user.id"`
+	For       string        `json:"swp.for"`
 	Profile   string        `json:"swp.profile"`
 	Operation string        `json:"swp.operation"`
 	Name      string        `json:"swp.name"`

@@ -15,6 +15,7 @@ type Record struct {
 	Begins   bool          // the exchange is unfinished; another record follows
 	Begun    uint64        // event.sequence of the record with Begins; 0 if none
 	Identity string        // authenticated identity
+	For      string        // the caller that it has asserted, and the endpoints in between; empty if none
 
 	Profile, Operation, Name string
 	Partner                  string // empty if the exchange ended at this endpoint
@@ -181,7 +182,7 @@ func (r *Record) open(c *clock, buf []byte) line {
 	if r.Sent {
 		who = "destination.user.id"
 	}
-	l = l.text(who, r.Identity).text("swp.profile", r.Profile).text("swp.operation", r.Operation).text("swp.name", r.Name).
+	l = l.text(who, r.Identity).text("swp.for", r.For).text("swp.profile", r.Profile).text("swp.operation", r.Operation).text("swp.name", r.Name).
 		text("swp.partner", r.Partner).text("rule.id", r.Rule).text("swp.chain", r.Chain).text("swp.hints", r.Hints).
 		text("swp.outcome", r.Outcome).number("source.bytes", r.In).number("destination.bytes", r.Out).
 		sum("swp.request.sha256", r.Request).sum("swp.answer.sha256", r.Answer)

@@ -25,6 +25,7 @@ func (l *Link) enter(up *Up) {
 	if known {
 		return
 	}
+	l.tellOn(up.Session)
 	l.saw(up.Session.Peer())
 	l.choose(nil)
 	context.AfterFunc(up.Session.Context(), func() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -66,10 +67,11 @@ func (d *Directory) find(name string) *Link {
 	return nil
 }
 
-// Of returns the link to the partner with an identity; nil if there is none.
+// Of returns the link to the partner with an identity, its own or that of one of its
+// callers; nil if there is none.
 func (d *Directory) Of(identity string) *Link {
 	if t := d.now.Load(); t != nil {
-		return t.identities[identity]
+		return t.identities[profiles.Link(identity)]
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	}
 	t := &trip{
 		hop: h, route: r, ctx: context.WithoutCancel(ctx), passage: profiles.PassageOf(req.Extensions, time.Now()),
-		caller: req.Session.Peer().Identity, operation: errand.Operation, by: errand.By,
+		caller: req.Identity(), operation: errand.Operation, by: errand.By,
 	}
 	names := errand.Names
 	if len(names) == 0 {
@@ -194,6 +194,7 @@ type trip struct {
 	operation string
 	by        []uint64 // msg_types that answer it
 	name      string   // its subject in access rules here
+	anyones   bool     // its answers are for every caller: the partner is told of none
 }
 
 // allowed reports whether the caller may perform its errand on a local name. For an errand
@@ -225,15 +226,24 @@ func (t *trip) kept(req *profiles.Request) (answer e1.Envelope, ok bool) {
 	if away == 0 {
 		return answer, false
 	}
-	return kept(t.name, &req.Envelope, away)
+	return kept(t.name, t.keeper(), &req.Envelope, away)
 }
 
 // keep keeps an answer for times when the partner cannot be reached. An answer under
 // credentials or hints may be for this caller only, and is not kept.
 func (t *trip) keep(req, answer *e1.Envelope) {
 	if keep := t.profile.Crossing.Keep; keep != nil && profiles.DelegationOf(t.ctx) == nil && len(profiles.AllHints(t.ctx)) == 0 {
-		t.link.unlessClosed(func() { keep(t.name, req, answer) })
+		t.link.unlessClosed(func() { keep(t.name, t.keeper(), req, answer) })
 	}
+}
+
+// keeper returns for whom answers of the partner are; empty: for every caller, because the
+// partner does not distinguish them.
+func (t *trip) keeper() string {
+	if t.link.telling() {
+		return t.caller
+	}
+	return ""
 }
 
 // span returns the context that limits the time for the answer.
@@ -261,7 +271,7 @@ func (t *trip) ready(ctx context.Context) (*Up, error) {
 
 // onward returns the message to send and the context for sending it.
 func (t *trip) onward(ctx context.Context, env *e1.Envelope) (context.Context, e1.Envelope, error) {
-	ctx, ext, err := t.link.onward(ctx, t.passage, profiles.Onward{Name: t.name, Scope: t.profile.Scope}, t.profile.Lifecycle)
+	ctx, ext, err := t.link.onward(ctx, t.caller, t.passage, profiles.Onward{Name: t.name, Scope: t.profile.Scope}, t.profile.Lifecycle)
 	if err != nil {
 		return nil, e1.Envelope{}, err
 	}
@@ -376,7 +386,9 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 	if err != nil {
 		return err
 	}
-	way := &profiles.Way{Shared: t.anybodys(), Prefix: t.prefix, Named: t.named, Session: t.session, Sync: rpc.Sync}
+	caller := t.keeper()
+	t.anyones = t.plain() && caller == ""
+	way := &profiles.Way{Shared: t.plain(), Caller: caller, Prefix: t.prefix, Named: t.named, Session: t.session, Sync: rpc.Sync}
 	run, err := t.profile.Crossing.Pass(way, held, w)
 	if err != nil {
 		w.Fail(err)
@@ -399,9 +411,9 @@ func (t *trip) pass(req *profiles.Request, endless bool) error {
 	return nil
 }
 
-// anybodys reports whether the message is like those of other callers: without metadata,
-// deadline or original caller. Such messages can share a stream.
-func (t *trip) anybodys() bool {
+// plain reports whether the message has no metadata, deadline or original caller. Such
+// messages can share a stream.
+func (t *trip) plain() bool {
 	return t.passage == profiles.Passage{} && profiles.EndToEndIn(t.ctx) == profiles.EndToEnd{} && profiles.DelegationOf(t.ctx) == nil && len(profiles.AllHints(t.ctx)) == 0
 }
 
@@ -433,8 +445,12 @@ func (t *trip) session(ctx context.Context) (profiles.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return profiles.Marked(up.Session, func(env *e1.Envelope) {
+	s := profiles.Marked(up.Session, func(env *e1.Envelope) {
 		env.Extensions = t.mark(t.passage.Append(env.Extensions, time.Now()))
 		profiles.EndToEndIn(t.ctx).Put(env)
-	}), nil
+	})
+	if !t.anyones && t.link.opts.Tell != TellNone {
+		s = profiles.Acting(s, t.caller)
+	}
+	return s, nil
 }

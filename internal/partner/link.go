@@ -7,8 +7,8 @@
 // first segment names the link, the rest is for the other end. Payloads are forwarded octet
 // for octet.
 //
-// The other end sees the identity of this endpoint, never that of the caller. The access
-// rules here decide whether the caller may use partner/name.
+// The other end authenticates this endpoint. For whom it acts, it asserts according to
+// Options.Tell. The access rules here decide whether the caller may use partner/name.
 package partner
 
 import (
@@ -36,6 +36,7 @@ type Link struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	claims claims
+	heeds  atomic.Bool // the partner supports assertions of callers
 	doubts atomic.Bool // a goroutine is checking whether the partner responds
 	agents *lister
 	tools  *lister
@@ -245,6 +246,7 @@ func (l *Link) Status() Status {
 		peer := l.current.Session.Peer()
 		s.Dialled, s.Transport, s.Addr = l.current.Dialled, peer.Transport, peer.Addr
 		s.Targets = slices.Clone(l.current.info.Targets)
+		s.Untold = l.opts.Tell != TellNone && !profiles.Heeds(l.current.Session, 0, profiles.ExtCaller)
 	case l.failure != nil:
 		s.Failure = l.failure.Error()
 	}

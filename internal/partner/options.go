@@ -39,6 +39,12 @@ type Options struct {
 	// Trace selects the parts of trace contexts that are forwarded.
 	Trace Trace
 
+	// Tell selects what the partner learns of callers, if it supports that (extension 51).
+	// Pseudonym returns the pseudonym of a caller, the same each time; required with
+	// TellPseudonym.
+	Tell      Tell
+	Pseudonym func(identity string) string
+
 	// Carrier sends metadata ahead of a forwarded message: trace contexts according to
 	// Trace, hints and credentials. Nil: no metadata is sent, and requests with a
 	// delegation are refused.
@@ -134,6 +140,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("partner: %s: %w", o.Name, errSelf)
 	case len(o.Addresses) > 0 && (o.Dial == nil || o.Attach == nil):
 		return fmt.Errorf("partner: %s: %w", o.Name, errDial)
+	case o.Tell == TellPseudonym && o.Pseudonym == nil:
+		return fmt.Errorf("partner: %s: %w", o.Name, errPseudonym)
 	}
 	return nil
 }
@@ -141,6 +149,8 @@ func (o *Options) validate() error {
 var (
 	errSelf = errors.New("want Self")
 	errDial = errors.New("addresses without Dial and Attach")
+
+	errPseudonym = errors.New("pseudonyms without Pseudonym")
 )
 
 // Event is a change of a link.
@@ -169,11 +179,12 @@ type Status struct {
 	Dialled   bool      `json:"dialled"` // the current session was dialled by this endpoint
 	Transport string    `json:"transport,omitempty"`
 	Addr      string    `json:"addr,omitempty"`
-	Since     time.Time `json:"since"`             // up or down
-	Failure   string    `json:"failure,omitempty"` // reason if the link is down
-	Targets   []string  `json:"targets,omitempty"` // MCP servers that the other end offers
-	Connects  uint64    `json:"connects"`          // number of sessions that became current
-	Failures  uint64    `json:"failures"`          // failed rounds of dialling
+	Since     time.Time `json:"since"`                    // up or down
+	Failure   string    `json:"failure,omitempty"`        // reason if the link is down
+	Targets   []string  `json:"targets,omitempty"`        // MCP servers that the other end offers
+	Untold    bool      `json:"callers_untold,omitempty"` // the other end is to be told of callers, and does not support that
+	Connects  uint64    `json:"connects"`                 // number of sessions that became current
+	Failures  uint64    `json:"failures"`                 // failed rounds of dialling
 
 	NotAfter time.Time      `json:"certificate_not_after,omitzero"` // of the last certificate seen
 	Seen     *profiles.Peer `json:"-"`                              // peer with that certificate; nil: none yet

@@ -20,10 +20,10 @@ const (
 )
 
 // onward prepares a message for the link: it returns its extensions, and the context that
-// sends the metadata of ctx ahead of it. on and lifecycle are those of
-// profiles.WithForward.
+// sends the metadata of ctx ahead of it, on behalf of an identity. on and lifecycle are
+// those of profiles.WithForward.
 func (l *Link) onward(
-	ctx context.Context, p profiles.Passage, on profiles.Onward, lifecycle func(*e1.Envelope) []byte,
+	ctx context.Context, identity string, p profiles.Passage, on profiles.Onward, lifecycle func(*e1.Envelope) []byte,
 ) (context.Context, e1.Extensions, error) {
 	if fault := p.Spent(); fault != nil {
 		return nil, nil, fault
@@ -31,7 +31,8 @@ func (l *Link) onward(
 	if l.opts.Carrier == nil && profiles.DelegationOf(ctx) != nil {
 		return nil, nil, profiles.ErrChain
 	}
-	return profiles.WithForward(l.crossing(ctx), l.opts.Carrier, on, lifecycle), p.Append(nil, time.Now()), nil
+	ctx = profiles.WithForward(l.crossing(ctx), l.opts.Carrier, on, lifecycle)
+	return l.on(ctx, identity), p.Append(nil, time.Now()), nil
 }
 
 // crossing returns ctx with the parts of its trace context that are forwarded.

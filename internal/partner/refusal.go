@@ -91,7 +91,7 @@ var codes = map[string]profiles.Code{
 func (c *call) refused(err error) {
 	if e, ok := errors.AsType[*rpc.Error](err); ok {
 		c.link.refused(e, Refusal{
-			Partner: c.link.opts.Name, Caller: c.pending.Session().Peer().Identity, Profile: "rpc", Operation: "call", Name: c.name,
+			Partner: c.link.opts.Name, Caller: c.pending.Peer().Identity, Profile: "rpc", Operation: "call", Name: c.name,
 		})
 	}
 }

@@ -68,7 +68,7 @@ func (l *Link) method(method, name, target string) rpc.Method {
 			c := &call{link: l, name: name, target: target, pending: p}
 			c.Method, c.Params = method, slices.Clone(params)
 			if key := p.IdempotencyKey(); key != "" {
-				c.IdempotencyKey = keyOf(p.Session().Peer().Identity, key)
+				c.IdempotencyKey = keyOf(p.Peer().Identity, key)
 			}
 			go c.run()
 			return nil
@@ -116,7 +116,7 @@ func (c *call) pass(ctx context.Context) error {
 	case !profiles.Serves(up.Session, rpc.ProfileID):
 		return c.link.ignorant("profile rpc")
 	}
-	sendCtx, ext, err := c.link.onward(ctx, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
+	sendCtx, ext, err := c.link.onward(ctx, c.pending.Peer().Identity, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, er
 	case e.Target != "" && !profiles.Heeds(up.Session, 0, profiles.ExtTarget):
 		return nil, l.ignorant("extension 52, targets")
 	}
-	ctx, ext, err := l.onward(ctx, e.Passage, profiles.Onward{Name: e.Topic, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
+	ctx, ext, err := l.onward(ctx, e.Identity, e.Passage, profiles.Onward{Name: e.Topic, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (l *Link) attachEnded(err error, e *relay.Errand) (again bool, said error) 
 // can be repeated in any case, and so can a method of this project.
 func (c *call) lost(ctx context.Context, up *Up, err error) error {
 	if profiles.Misanswered(err) {
-		return c.link.wrong(err, Wrong{Caller: c.pending.Session().Peer().Identity, Profile: "rpc", Operation: "call", Name: c.name})
+		return c.link.wrong(err, Wrong{Caller: c.pending.Peer().Identity, Profile: "rpc", Operation: "call", Name: c.name})
 	}
 	if errors.As(err, new(*rpc.Error)) || errors.Is(err, profiles.ErrFinished) || ctx.Err() != nil {
 		return err // of the method, of the caller, or its deadline

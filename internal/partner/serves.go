@@ -22,6 +22,7 @@ func (l *Link) asks() bool {
 func (l *Link) learn(s profiles.Session, info *rpc.Info) {
 	profiles.Learn(s, profiles.Offer{Profiles: l.opts.Profiles, Extensions: l.opts.Extensions})
 	profiles.Learn(s, info.Offer())
+	l.heeds.Store(profiles.Heeds(s, 0, profiles.ExtCaller))
 }
 
 // unanswered records that the partner ended a session or did not answer swp.info, and

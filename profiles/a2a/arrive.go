@@ -23,6 +23,7 @@ type arrival struct {
 	w       profiles.Responder // of the held exchange
 	msgID   []byte
 	key     string
+	peers   string // key of the same task of the peer itself; empty: it is not looked for
 	sum     digest
 	resume  bool   // extension 20 is there
 	after   uint64 // its value
@@ -50,7 +51,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	}
 	agent, kind := s.toPartner(o.agent, string(in.Kind))
 	r := &request{spec: spec{
-		Owner: req.Session.Peer().Identity, ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: agent, Hops: o.hops,
+		Owner: req.Identity(), ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: agent, Hops: o.hops,
 		Trace: profiles.TraceOf(ctx), Hints: profiles.HintsOf(ctx, kind), Keeps: profiles.EndToEndIn(ctx),
 	}}
 	if d != nil {
@@ -60,6 +61,9 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	a := &arrival{
 		s: s, session: req.Session, key: r.key(), sum: sumTask(kind, in.Input), request: r,
 		resume: o.resume, after: o.after, left: s.timeFor(kind, agent, o.deadline),
+	}
+	if link := profiles.Link(r.Owner); o.resume && link != r.Owner {
+		a.peers = keyOf(link, in.TaskID) // sent before the peer asserted its callers, perhaps
 	}
 	if !s.tasks.stored(a.key) { // if it is, this request is never written
 		r.Input = bytes.Clone(in.Input)
@@ -120,6 +124,9 @@ func (a *arrival) arrive() {
 	s := a.s
 	s.mu.Lock()
 	t := s.tasks.byKey[a.key]
+	if t == nil && a.peers != "" {
+		t = s.tasks.byKey[a.peers]
+	}
 	err := a.refusal(t)
 	switch {
 	case err != nil:
@@ -131,7 +138,7 @@ func (a *arrival) arrive() {
 	case t != nil:
 		s.mu.Unlock()
 		a.join(t)
-	case a.after > 0:
+	case a.after > 0, a.peers != "":
 		s.mu.Unlock()
 		a.spawn(a.find)
 	default:
@@ -275,6 +282,14 @@ func (a *arrival) spawn(f func()) {
 // find reads the task of a resuming Task from the store.
 func (a *arrival) find() {
 	r, err := readRequest(a.s.ctx, a.s.opts.Store, a.key)
+	if err == nil && r == nil && a.peers != "" {
+		r, err = readRequest(a.s.ctx, a.s.opts.Store, a.peers)
+	}
+	if err == nil && r == nil && a.after == 0 {
+		a.peers = ""
+		a.arrive()
+		return
+	}
 	if err == nil && r == nil {
 		// Events were received, so the task was started and must not start again.
 		_ = a.w.Finish(resultOf(&ResultBody{TaskID: a.request.ID, ErrorMessage: []byte(reasonUnknown)}))

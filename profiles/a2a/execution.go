@@ -225,7 +225,7 @@ func (x *execution) send(session profiles.Session, input []byte) {
 	f := &forward{t: t, input: input, agent: remoteAgent(x.at.AgentID, t.Agent), ward: x.ward}
 	ctx := t.ctx
 	if a := x.agent; a != nil && a.cross != nil {
-		ctx = a.cross(ctx)
+		ctx = profiles.WithCaller(a.cross(ctx), t.Owner)
 	}
 	f.d = s.newDelivery(ctx, session, x.at.Remote, t.Kind, f)
 	f.d.sent, f.d.seq.last = t.log.remote > 0 || input == nil, t.log.remote

@@ -28,7 +28,7 @@ func (s *Service) serveEvent(req *profiles.Request) error {
 	if d := s.outbox.get(at); d != nil {
 		return d.event(req, &in)
 	}
-	return update{s: s, key: keyOf(at.identity, in.TaskID)}.serve(req, at)
+	return s.update(req, in.TaskID).serve(req, at)
 }
 
 // serveResult handles a Result in the same way.
@@ -47,7 +47,9 @@ func (s *Service) serveResult(req *profiles.Request) error {
 		return d.result(req, &in, place)
 	}
 	sum := sumResult(&in)
-	return update{s: s, key: keyOf(at.identity, in.TaskID), sum: &sum, result: &in}.serve(req, at)
+	u := s.update(req, in.TaskID)
+	u.sum, u.result = &sum, &in
+	return u.serve(req, at)
 }
 
 // taskName is a task_id for metrics and logs, shortened because a peer has chosen it.
@@ -58,8 +60,17 @@ func taskName(id []byte) string { return hex.EncodeToString(id[:min(len(id), 32)
 type update struct {
 	s      *Service
 	key    string      // of the request
+	peers  string      // key of the same request of the peer itself; empty: no caller was asserted
 	sum    *digest     // of the Result; nil for an Event
 	result *ResultBody // nil for an Event
+}
+
+func (s *Service) update(req *profiles.Request, taskID []byte) update {
+	u := update{s: s, key: keyOf(req.Identity(), taskID)}
+	if req.Caller != nil {
+		u.peers = keyOf(req.Session.Peer().Identity, taskID)
+	}
+	return u
 }
 
 // serve handles the update on the read loop.
@@ -67,6 +78,9 @@ func (u update) serve(req *profiles.Request, at address) error {
 	s := u.s
 	s.mu.Lock()
 	t := s.tasks.byKey[u.key]
+	if t == nil && u.peers != "" {
+		t = s.tasks.byKey[u.peers]
+	}
 	switch {
 	case t == nil:
 		s.mu.Unlock()
@@ -174,6 +188,9 @@ func (u update) applyStored() error {
 		return errClosed
 	}
 	r, err := readRequest(s.ctx, s.opts.Store, u.key)
+	if err == nil && r == nil && u.peers != "" {
+		r, err = readRequest(s.ctx, s.opts.Store, u.peers)
+	}
 	if err != nil {
 		return profiles.Unavailable(err)
 	}

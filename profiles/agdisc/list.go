@@ -110,5 +110,5 @@ func (s *Service) after(agentID string) []Entry {
 
 // list is swp.agents.list.
 func (s *Service) list(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
-	return s.List(ctx, req.Session.Peer(), params)
+	return s.List(ctx, req.Peer(), params)
 }

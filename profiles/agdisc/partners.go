@@ -80,22 +80,22 @@ func (p *Partners) Agents() (all []Entry) {
 func (p *Partners) Card(string, func(Card, error)) bool { return false }
 
 // keep is Keep of the Crossing. A final refusal drops the card.
-func (p *Partners) keep(agentID string, _, answer *e1.Envelope) {
+func (p *Partners) keep(agentID, caller string, _, answer *e1.Envelope) {
 	var m Doc
 	refused := refusals.Refused(answer)
 	switch {
 	case answer.MsgType == TypeDoc && m.Decode(answer.Payload) == nil:
 		card := m.card(agentID, answer.Extensions)
-		p.cards.Keep(agentID, "", keptCard{card, time.Now().Add(card.MaxAge)})
+		p.cards.Keep(agentID, caller, keptCard{card, time.Now().Add(card.MaxAge)})
 	case refused != nil && !refused.Retryable() && refused.Code != CodeInternal:
 		p.cards.Drop(agentID)
 	}
 }
 
 // kept is Kept of the Crossing.
-func (p *Partners) kept(agentID string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool) {
+func (p *Partners) kept(agentID, caller string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool) {
 	var in Get
-	card, ok := p.cards.Get(agentID, "")
+	card, ok := p.cards.Get(agentID, caller)
 	if !ok || in.Decode(req.Payload) != nil {
 		return answer, false
 	}

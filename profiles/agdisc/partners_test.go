@@ -29,11 +29,11 @@ func errOf(code string) *e1.Envelope {
 }
 
 func keep(c *profiles.Crossing, agentID string, answer *e1.Envelope) {
-	c.Keep(agentID, &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get(agentID, "")}, answer)
+	c.Keep(agentID, "", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get(agentID, "")}, answer)
 }
 
 func has(c *profiles.Crossing, agentID string) bool {
-	_, ok := c.Kept(agentID, &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get(agentID, "")}, time.Second)
+	_, ok := c.Kept(agentID, "", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get(agentID, "")}, time.Second)
 	return ok
 }
 
@@ -43,7 +43,7 @@ func TestCardsOfPartnersAreToldAsTheyWere(t *testing.T) {
 		c := keeping(p)
 		keep(c, "b/far", docOf("far", "etag", card.Payload))
 		time.Sleep(20 * time.Second)
-		answer, ok := c.Kept("b/far", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get("as it was asked", "")}, 1500*time.Millisecond)
+		answer, ok := c.Kept("b/far", "", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get("as it was asked", "")}, 1500*time.Millisecond)
 		var doc agdisc.Doc
 		if !ok || doc.Decode(answer.Payload) != nil {
 			t.Fatalf("%+v, %v", answer, ok)
@@ -57,11 +57,11 @@ func TestCardsOfPartnersAreToldAsTheyWere(t *testing.T) {
 		already := docOf("c/far", "", card.Payload)
 		already.Extensions = e1.AppendExtensionUvarint(nil, agdisc.ExtStale, 500)
 		keep(c, "b/c/far", already)
-		answer, _ = c.Kept("b/c/far", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get("c/far", "")}, time.Second)
+		answer, _ = c.Kept("b/c/far", "", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get("c/far", "")}, time.Second)
 		if stale := profiles.StaleOf(answer.Extensions, agdisc.ExtStale); stale != 1500*time.Millisecond {
 			t.Errorf("of a partner's partner that was away: %v", stale)
 		}
-		answer, ok = c.Kept("b/far", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get("far", "etag")}, time.Second)
+		answer, ok = c.Kept("b/far", "", &e1.Envelope{MsgType: agdisc.TypeGet, Payload: get("far", "etag")}, time.Second)
 		if !ok || answer.MsgType != agdisc.TypeNotModified {
 			t.Errorf("with the same etag: %+v, %v", answer, ok)
 		}

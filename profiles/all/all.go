@@ -54,6 +54,10 @@ type Options struct {
 	// swp.info. It is called on the read loop. Nil: there are none.
 	Methods func(peer *profiles.Peer) []string
 
+	// Callers says that the endpoint verifies assertions of callers (extension 51, see
+	// endpoint.Options), for swp.info.
+	Callers bool
+
 	// Idle is the idle timeout of connections, for swp.info: that of the endpoint's Bounds.
 	// Zero: swp.info has none.
 	Idle time.Duration
@@ -326,6 +330,9 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 	return func(peer *profiles.Peer) rpc.Info {
 		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}
 		info.Extensions = map[uint64][]uint64{0: {profiles.ExtEndpoint}} // of any profile
+		if opts.Callers {
+			info.Extensions[0] = append(info.Extensions[0], profiles.ExtCaller)
+		}
 		if s.partners {
 			info.Extensions[0] = append(info.Extensions[0], profiles.ExtTarget)
 		}

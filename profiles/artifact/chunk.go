@@ -10,7 +10,7 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	identity, id := req.Session.Peer().Identity, string(m.ArtifactID)
+	identity, id := req.Identity(), string(m.ArtifactID)
 	name, err := nameOf(id, identity)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (s *Service) get(req *profiles.Request) error {
 	if s.opts.Store == nil {
 		return errUnknown
 	}
-	identity := req.Session.Peer().Identity
+	identity := req.Identity()
 	if err := s.downloads.enter(s.limits.Load(), identity); err != nil {
 		return err
 	}

@@ -213,11 +213,11 @@ func (s *Service) Forget(peer *profiles.Peer, artifactID []byte, done func(Forgo
 
 // list implements swp.artifacts.list.
 func (s *Service) list(ctx context.Context, req *profiles.Request, params []byte, _ func(item []byte) error) ([]byte, error) {
-	return s.List(ctx, req.Session.Peer(), params)
+	return s.List(ctx, req.Peer(), params)
 }
 
 // forget implements swp.artifacts.forget.
 func (s *Service) forget(p profiles.Pending, params []byte) error {
-	s.Forget(p.Session().Peer(), params, func(was Forgotten, err error) { profiles.DoneJSON(p, was, err) })
+	s.Forget(p.Peer(), params, func(was Forgotten, err error) { profiles.DoneJSON(p, was, err) })
 	return nil
 }

@@ -66,7 +66,7 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	identity, id := req.Session.Peer().Identity, string(m.ArtifactID)
+	identity, id := req.Identity(), string(m.ArtifactID)
 	if !req.May(s.opts.Access, s.profile.Name, "offer", id) {
 		return errDenied
 	}

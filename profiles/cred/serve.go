@@ -61,7 +61,7 @@ func (s *Service) present(req *profiles.Request) error {
 	if err := s.bounds(m.Credential, m.ChainID); err != nil {
 		return err
 	}
-	kind, peer := credType(m.Type), req.Session.Peer()
+	kind, peer := credType(m.Type), req.Peer()
 	if err := s.allowed(req, "present", kind); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Service) start(req *profiles.Request, kind, id string, credential []byt
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := s.clock.steady()
-	owner := req.Session.Peer().Identity
+	owner := req.Identity()
 	c := t.find(owner, id, now)
 	switch {
 	case c == nil:
@@ -134,7 +134,7 @@ func (s *Service) delegate(req *profiles.Request) error {
 		if err != nil || depth == 0 {
 			return err
 		}
-		l, err := s.next(kind, &parent, sum, &m, req.Session.Peer())
+		l, err := s.next(kind, &parent, sum, &m, req.Peer())
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := s.clock.steady()
-	c := t.find(req.Session.Peer().Identity, id, now)
+	c := t.find(req.Identity(), id, now)
 	if c == nil {
 		return "", link{}, 0, errUnknown
 	}
@@ -182,7 +182,7 @@ func (s *Service) extend(req *profiles.Request, m *Delegate, parent *link, depth
 	t := &s.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.find(req.Session.Peer().Identity, string(m.ChainID), s.clock.steady())
+	c := t.find(req.Identity(), string(m.ChainID), s.clock.steady())
 	if c == nil || c.revoked || len(c.links) != depth || c.links[depth-1].sum != parent.sum {
 		return false
 	}
@@ -205,7 +205,7 @@ func (s *Service) revoke(req *profiles.Request) error {
 	t := &s.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.find(req.Session.Peer().Identity, string(m.ChainID), s.clock.steady())
+	c := t.find(req.Identity(), string(m.ChainID), s.clock.steady())
 	switch {
 	case c == nil:
 		return nil

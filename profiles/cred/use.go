@@ -19,7 +19,10 @@ func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Del
 	id := string(chainID)
 	c := t.find(peer.Identity, id, now)
 	if c == nil {
-		c = t.delegated(peer.Identity, id, now)
+		c = t.delegated(profiles.Link(peer.Identity), id, now)
+		if c != nil && c.ofAnother(peer.Identity) {
+			c = nil
+		}
 	}
 	switch own := c != nil && c.owner == peer.Identity; {
 	case own && c.revoked:
@@ -36,12 +39,18 @@ func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Del
 	}, nil
 }
 
+// ofAnother reports whether another caller of the peer of an identity has presented the
+// chain. To all of them the peer may be the subject.
+func (c *chain) ofAnother(identity string) bool {
+	return c.owner != identity && profiles.For(c.owner) != "" && profiles.Link(c.owner) == profiles.Link(identity)
+}
+
 // usable reports whether a peer may use a chain that is not over.
 func (c *chain) usable(peer *profiles.Peer) bool {
 	here := func(l *link) bool { return l.leaf == "" || peer.Fingerprint == "" || l.leaf == peer.Fingerprint }
 	if peer.Identity == c.owner {
 		first := &c.links[0]
-		if here(first) && (first.subject == c.owner || first.bearer || first.leaf != "") {
+		if here(first) && (first.subject == profiles.Link(c.owner) || first.bearer || first.leaf != "") {
 			return true
 		}
 	}
@@ -49,7 +58,7 @@ func (c *chain) usable(peer *profiles.Peer) bool {
 		return false
 	}
 	last := &c.links[len(c.links)-1]
-	return last.subject == peer.Identity && here(last)
+	return last.subject == profiles.Link(peer.Identity) && here(last)
 }
 
 // trusted reports whether the keys and digests that verified a chain are still
@@ -76,7 +85,7 @@ func (s *Service) Attach(ctx context.Context, _ *profiles.Profile, req *profiles
 	if !named {
 		return ctx
 	}
-	d, err := s.Delegation(req.Session.Peer(), id)
+	d, err := s.Delegation(req.Peer(), id)
 	if err != nil {
 		return profiles.WithoutDelegation(ctx, err)
 	}

@@ -91,7 +91,7 @@ func credType(tag []byte) string { return strings.ToLower(strings.TrimSpace(stri
 
 // first verifies the credential of a PRESENT.
 func (s *Service) first(kind string, credential []byte, peer *profiles.Peer) (*link, error) {
-	l := &link{sum: sha256.Sum256(credential), subject: peer.Identity, expires: s.clock.now() + s.limits.Load().MaxLifetime.Milliseconds(), endless: true}
+	l := &link{sum: sha256.Sum256(credential), subject: profiles.Link(peer.Identity), expires: s.clock.now() + s.limits.Load().MaxLifetime.Milliseconds(), endless: true}
 	switch {
 	case kind == JWT && s.opts.Takes(JWT):
 		if err := s.token(l, credential, false, peer); err != nil {

@@ -20,7 +20,7 @@ type hubs struct {
 
 // hubKey identifies a hub: subscriptions with the same key get the same events from a
 // partner.
-type hubKey struct{ prefix, filter string }
+type hubKey struct{ prefix, filter, caller string }
 
 // hub delivers the events of one subscription at a partner to many here. It ends with its
 // last member.
@@ -187,7 +187,7 @@ func cloneRecords(list []Record) (own []Record, size int64) {
 // followShared delivers the events of a partner as a member of a hub. After errBehind the
 // subscription continues alone, after its cursor.
 func (s *subscription) followShared(way *profiles.Way) error {
-	h, m := s.bus.join(hubKey{way.Prefix, s.from.opts.Filter}, way, s.reader.filter)
+	h, m := s.bus.join(hubKey{way.Prefix, s.from.opts.Filter, way.Caller}, way, s.reader.filter)
 	defer h.leave(m)
 	select {
 	case <-h.begun:

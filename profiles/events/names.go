@@ -35,6 +35,11 @@ func (s *subscription) start() error {
 		}
 		switch {
 		case version == 0:
+			if !s.resume {
+				if err := s.inherit(first, last); err != nil {
+					return err
+				}
+			}
 			if wrote, err := s.newName(); err != nil || wrote {
 				return err
 			}
@@ -52,6 +57,22 @@ func (s *subscription) start() error {
 		}
 	}
 	return profiles.Busy("contention", "events: the name is in use by others just now")
+}
+
+// inherit continues after the cursor of the same name of the peer, which it used before it
+// asserted its callers.
+func (s *subscription) inherit(first, last uint64) error {
+	if s.peers == "" {
+		return nil
+	}
+	version, stored, err := s.bus.opts.Store.Get(s.ctx, spaceNames, s.peers)
+	if err != nil {
+		return s.failed(err)
+	}
+	if place, n := binary.Uvarint(stored); version != 0 && n > 0 && place <= last && place+1 >= first {
+		s.reader.pos = place
+	}
+	return nil
 }
 
 // placeTries is how often the lookup of a name is repeated after a concurrent

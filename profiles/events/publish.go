@@ -102,7 +102,7 @@ func (b *Bus) publish(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	producer := req.Session.Peer().Identity
+	producer := req.Identity()
 	req.About("publish", string(m.Event.EventType))
 	if err := b.mayPublish(producer, &m.Event); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (b *Bus) batch(req *profiles.Request) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	producer := req.Session.Peer().Identity
+	producer := req.Identity()
 	events := make([]*entry, len(m.Events))
 	seen := make(map[string]*entry, len(m.Events))
 	for i := range m.Events {

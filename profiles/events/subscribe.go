@@ -25,6 +25,7 @@ type subscription struct {
 	bus    *Bus
 	key    subscriptionKey
 	name   string  // in the space of names; empty if it has none
+	peers  string  // the same name of the peer itself; empty if no caller was asserted
 	from   *origin // the partner of the events; nil for events of this endpoint
 	cursor uint64  // where to start, if resume
 	resume bool
@@ -89,7 +90,7 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 	if err != nil {
 		return nil, err
 	}
-	identity := req.Session.Peer().Identity
+	identity := req.Identity()
 	s := &subscription{
 		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, lane: req.Lane, from: from,
 		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},
@@ -100,6 +101,9 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 	}
 	if named {
 		s.name = s.named(name)
+		if link := profiles.Link(identity); link != identity && from == nil {
+			s.peers = scoped(link, name)
+		}
 	}
 	if _, s.resume = req.Extensions.Lookup(ExtCursor); s.resume {
 		var whole bool

@@ -35,7 +35,7 @@ func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
 	}
 	for _, c := range conns {
 		for _, x := range c.endless() {
-			if differ(c.sess.Peer().Identity, x.target) {
+			if differ(x.Peer().Identity, x.target) {
 				x.listsChanged()
 			}
 		}

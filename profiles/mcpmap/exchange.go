@@ -103,7 +103,7 @@ func (x *Exchange) watch() {
 }
 
 // Peer is the sender of the request.
-func (x *Exchange) Peer() *profiles.Peer { return x.req.Session.Peer() }
+func (x *Exchange) Peer() *profiles.Peer { return x.req.Peer() }
 
 // Context carries the trace context, the hints and so on of the request. It ends when the
 // peer cannot be answered any more.
@@ -121,7 +121,7 @@ func (x *Exchange) Passage() profiles.Passage {
 
 // view returns what the peer may see of the server.
 func (x *Exchange) view() view {
-	return view{access: x.m.opts.Access, identity: x.conn.sess.Peer().Identity, server: x.target}
+	return view{access: x.m.opts.Access, identity: x.Peer().Identity, server: x.target}
 }
 
 // Key is the TokenKey of the request's id.

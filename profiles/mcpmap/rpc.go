@@ -29,15 +29,15 @@ func SessionParams(target, session string) []byte {
 	return params
 }
 
-// Listen serves swp.mcp.listen: later messages of the server of a session are sent on lane,
+// Listen serves swp.mcp.listen of a peer, or of one of its callers: later messages of the server of a session are sent on lane,
 // which must stay open until ended is called. ended is called once: when the session ends,
 // another call of Listen replaces it, or after release; with a retryable error when the
 // Mapping is drained. The RPC is held open until then.
 //
 // The error is an *Error of NotFound if the session is unknown or belongs to another
 // identity.
-func (m *Mapping) Listen(sess profiles.Session, lane profiles.Lane, params []byte, ended func(error)) (release func(), err error) {
-	s, err := m.addressed(sess, params)
+func (m *Mapping) Listen(sess profiles.Session, of *profiles.Peer, lane profiles.Lane, params []byte, ended func(error)) (release func(), err error) {
+	s, err := m.addressed(of, params)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func (s *serverSession) unheard(l *listener) {
 
 // End serves swp.mcp.close: it ends a session and its conversation with the server. The
 // error is that of Listen.
-func (m *Mapping) End(sess profiles.Session, params []byte) error {
-	s, err := m.addressed(sess, params)
+func (m *Mapping) End(of *profiles.Peer, params []byte) error {
+	s, err := m.addressed(of, params)
 	if err != nil {
 		return err
 	}
@@ -88,12 +88,12 @@ func (m *Mapping) End(sess profiles.Session, params []byte) error {
 }
 
 // addressed returns the session in params.
-func (m *Mapping) addressed(sess profiles.Session, params []byte) (*serverSession, error) {
+func (m *Mapping) addressed(of *profiles.Peer, params []byte) (*serverSession, error) {
 	var p sessionParams
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, profiles.Errorf(profiles.InvalidProfilePayload, `params are not {"target": string, "session": string}`)
 	}
-	if s := m.session(p.Session, m.conn(sess), p.Target); s != nil {
+	if s := m.session(p.Session, of, p.Target); s != nil {
 		return s, nil
 	}
 	return nil, unknownSession()
@@ -106,7 +106,7 @@ func unknownSession() *profiles.Error {
 // listen implements swp.mcp.listen: it stays open while the caller receives the messages of
 // the server of a session.
 func (m *Mapping) listen(p profiles.Pending, params []byte) error {
-	release, err := m.Listen(p.Session(), p.Lane(), params, profiles.Done(p))
+	release, err := m.Listen(p.Session(), p.Peer(), p.Lane(), params, profiles.Done(p))
 	if err != nil {
 		return err
 	}
@@ -116,5 +116,5 @@ func (m *Mapping) listen(p profiles.Pending, params []byte) error {
 
 // end implements swp.mcp.close.
 func (m *Mapping) end(req *profiles.Request, params []byte) ([]byte, error) {
-	return nil, m.End(req.Session, params)
+	return nil, m.End(req.Peer(), params)
 }

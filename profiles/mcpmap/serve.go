@@ -43,8 +43,8 @@ func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 // request starts an exchange with the server that the request is for.
 func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
 	if id, ok := req.Extensions.Lookup(ExtSession); ok {
-		s := m.session(string(id), c, target(req))
-		if s == nil {
+		s := m.session(string(id), req.Peer(), target(req))
+		if s == nil || !req.Inherit(s.peer) {
 			return m.sessionGone(req, msg)
 		}
 		if err := m.allowed(req, msg, s.target); err != nil {
@@ -62,7 +62,7 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 	if err := m.stopped(ctx, req, w, name); err != nil {
 		return err
 	}
-	s := c.sessionFor(msg, name)
+	s := c.sessionFor(req, msg, name)
 	switch {
 	case s != nil:
 		return s.request(c, req, msg)
@@ -81,11 +81,11 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 }
 
 // sessionFor returns the session of a request that names none, or nil.
-func (c *conn) sessionFor(msg *Message, target string) *serverSession {
+func (c *conn) sessionFor(req *profiles.Request, msg *Message, target string) *serverSession {
 	if msg.Is(MethodInitialize) || msg.Modern() {
 		return nil
 	}
-	return c.currentSession(target)
+	return c.currentSession(target, req.Identity())
 }
 
 // notification forwards a notification of a client. One without a receiver is dropped,
@@ -102,9 +102,11 @@ func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Reque
 	}
 	var s *serverSession
 	if id, ok := req.Extensions.Lookup(ExtSession); ok {
-		s = m.session(string(id), c, target(req))
+		if s = m.session(string(id), req.Peer(), target(req)); s != nil && !req.Inherit(s.peer) {
+			s = nil
+		}
 	} else if name, ok := m.named(req); ok {
-		s = c.currentSession(name)
+		s = c.currentSession(name, req.Identity())
 	}
 	if s == nil {
 		m.stats.dropped.Add(1)
@@ -200,10 +202,10 @@ func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, s
 			return server, name, nil
 		}
 	}
-	if ok && c.sessionFor(msg, name) != nil {
+	if ok && c.sessionFor(req, msg, name) != nil {
 		return nil, name, nil
 	}
-	names := m.Targets(req.Session.Peer())
+	names := m.Targets(req.Peer())
 	text := "no target given"
 	if ok {
 		text = "unknown target"

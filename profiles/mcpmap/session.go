@@ -17,7 +17,8 @@ import (
 type serverSession struct {
 	m        *Mapping
 	id       string
-	identity string
+	peer     *profiles.Peer // who has opened it
+	identity string         // of peer
 	target   string
 	hidden   bool // its id was never sent: it ends with its connection
 	conv     Conversation
@@ -51,7 +52,7 @@ type message struct {
 // open starts a session with its first request.
 func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Server, name string, hidden bool) error {
 	s := &serverSession{
-		m: m, id: rand.Text(), identity: req.Session.Peer().Identity, target: name, hidden: hidden, home: c,
+		m: m, id: rand.Text(), peer: req.Peer(), identity: req.Identity(), target: name, hidden: hidden, home: c,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := m.admit(s); err != nil {
@@ -98,13 +99,13 @@ func (m *Mapping) admit(s *serverSession) error {
 	return nil
 }
 
-// session returns a session by its id, if it belongs to the peer of c and, if one is named,
-// to the target.
-func (m *Mapping) session(id string, c *conn, target string) *serverSession {
+// session returns a session by its id, if it belongs to a peer and, if one is named, to the
+// target. A peer that asserts no caller reaches the sessions of its callers too.
+func (m *Mapping) session(id string, of *profiles.Peer, target string) *serverSession {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.sessions[id]
-	if s == nil || s.hidden || s.identity != c.sess.Peer().Identity || target != "" && target != s.target {
+	if s == nil || s.hidden || s.identity != of.Identity && profiles.Link(s.identity) != of.Identity || target != "" && target != s.target {
 		return nil
 	}
 	return s
@@ -115,10 +116,15 @@ func (s *serverSession) view() view {
 	return view{access: s.m.opts.Access, identity: s.identity, server: s.target}
 }
 
-func (c *conn) currentSession(target string) *serverSession {
+// currentSession returns the newest session of an identity at a target, nil if another
+// caller of the peer has opened a newer one.
+func (c *conn) currentSession(target, identity string) *serverSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.current[target]
+	if s := c.current[target]; s != nil && s.identity == identity {
+		return s
+	}
+	return nil
 }
 
 // named reports whether a session has this id; no session has the id "".

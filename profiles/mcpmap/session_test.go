@@ -131,10 +131,10 @@ func TestSessionOfAnotherIdentityDoesNotExist(t *testing.T) {
 		want(t, "status", stolen.Status, 404)
 		want(t, "requests at the server", len(conv.requests), 0)
 		params := fmt.Appendf(nil, `{"session":%q}`, id)
-		if err := l.served.End(mallory.far, params); err == nil {
+		if err := l.served.End(mallory.far.Peer(), params); err == nil {
 			t.Error("another identity ended the session")
 		}
-		if _, err := l.served.Listen(mallory.far, nil, params, func(error) {}); err == nil {
+		if _, err := l.served.Listen(mallory.far, mallory.far.Peer(), nil, params, func(error) {}); err == nil {
 			t.Error("another identity listens to the session")
 		}
 		// On another connection of its own identity it does.
@@ -161,7 +161,7 @@ func TestSessionOutlivesItsConnectionForAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := make(chan struct{})
-		release, err := l.served.Listen(again.far, lane, fmt.Appendf(nil, `{"target":"one","session":%q}`, id), func(error) { close(ended) })
+		release, err := l.served.Listen(again.far, again.far.Peer(), lane, fmt.Appendf(nil, `{"target":"one","session":%q}`, id), func(error) { close(ended) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestDrainEndsWhatHasNoEnd(t *testing.T) {
 		ended := make(chan error, 1)
 		listen := func() {
 			t.Helper()
-			release, err := l.served.Listen(l.far, lane, params, func(why error) { ended <- why })
+			release, err := l.served.Listen(l.far, l.far.Peer(), lane, params, func(why error) { ended <- why })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,15 +236,15 @@ func TestEndClosesTheConversation(t *testing.T) {
 		ended := make(chan struct{})
 		params := fmt.Appendf(nil, `{"session":%q}`, id)
 		lane, _ := l.far.Open(t.Context())
-		if _, err := l.served.Listen(l.far, lane, params, func(error) { close(ended) }); err != nil {
+		if _, err := l.served.Listen(l.far, l.far.Peer(), lane, params, func(error) { close(ended) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.served.End(l.far, params); err != nil {
+		if err := l.served.End(l.far.Peer(), params); err != nil {
 			t.Fatal(err)
 		}
 		<-conv.closed
 		<-ended
-		if err := l.served.End(l.far, params); err == nil {
+		if err := l.served.End(l.far.Peer(), params); err == nil {
 			t.Error("ended twice")
 		}
 		out := <-l.do(&mcpmap.Call{Session: id, Octets: legacy("1", "a")})
@@ -311,7 +311,7 @@ func TestSessionBoundPerIdentity(t *testing.T) {
 		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
 			t.Errorf("second session: %s", out.Octets)
 		}
-		if err := served.End(l.far, fmt.Appendf(nil, `{"session":%q}`, id)); err != nil {
+		if err := served.End(l.far.Peer(), fmt.Appendf(nil, `{"session":%q}`, id)); err != nil {
 			t.Fatal(err)
 		}
 		<-conv.closed

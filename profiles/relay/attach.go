@@ -72,7 +72,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 		return err
 	}
 	a := &attachment{
-		s: s, call: call, identity: call.Session().Peer().Identity, topic: string(topic), named: p.Topic, seat: new(seat),
+		s: s, call: call, identity: call.Peer().Identity, topic: string(topic), named: p.Topic, seat: new(seat),
 		places: min(p.MaxInFlight, s.limits.Load().MaxInFlight), ready: make(chan struct{}, 1),
 	}
 	call.About("relay", "consume", a.topic)
@@ -80,7 +80,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 		return errDenied
 	}
 	profiles.Learn(call.Session(), profiles.Offer{Profiles: []uint64{ProfileID}}) // it asks for deliveries
-	s.meet(call.Session())
+	s.meet(call.Session(), call.Peer())
 	far := at.partner != ""
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ func (s *Service) bury(it *item, reason Reason) State {
 	publisher, _ := splitID(it.id)
 	r.reason, r.attempts, r.died, r.refusal = cmp.Or(reason, s.lapse(it, r)), it.tries, s.opts.Now(), it.refusal
 	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
-	queue, expires := queueOf(kindDead, publisher), s.opts.Now().Add(s.limits.Load().DeadRetention)
+	queue, expires := queueOf(kindDead, profiles.Link(publisher)), s.opts.Now().Add(s.limits.Load().DeadRetention)
 	if !s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
 		return Retry
 	}
@@ -152,13 +152,13 @@ func (s *Service) listDead(ctx context.Context, req *profiles.Request, params []
 	if p.Limit <= 0 || p.Limit > maxDead {
 		p.Limit = maxDead
 	}
-	s.meet(req.Session)
+	s.meet(req.Session, req.Peer())
 	target, err := profiles.TargetOf(req.Extensions)
 	if err != nil {
 		return nil, err
 	}
 	l := &listing{s: s, p: &p, target: target, page: DeadPage{Dead: []Dead{}}, size: 64}
-	if err := l.list(ctx, req.Session.Peer().Identity); err != nil {
+	if err := l.list(ctx, req.Session, req.Identity()); err != nil {
 		return nil, err
 	}
 	return json.Marshal(&l.page)
@@ -174,25 +174,36 @@ type listing struct {
 	octets, size int // of payloads, and of all as JSON
 }
 
-// shelf is one of the queues in which the dead deliveries of an identity are. Its first
-// octet begins cursors.
+// shelf is one of the queues in which the dead deliveries of an identity are, beside those
+// of other callers of its peer. Its first octet begins cursors.
 type shelf struct {
 	cursor byte
 	kind   byte
 	name   string
+	owner  string // the publisher in the ids
 }
 
 // shelves are all of them, in the order of a listing.
 func (s *Service) shelves(identity string) []shelf {
-	alias := s.alias(identity)
-	return []shelf{{'d', kindDead, identity}, {'D', kindDead, alias}, {'k', kindTold, identity}, {'K', kindTold, alias}}
+	alias, peer := s.alias(identity), profiles.Link(identity)
+	return []shelf{
+		{'d', kindDead, peer, identity}, {'D', kindDead, alias, alias},
+		{'k', kindTold, peer, identity}, {'K', kindTold, alias, alias},
+	}
 }
 
 // list fills the page.
-func (l *listing) list(ctx context.Context, identity string) error {
+func (l *listing) list(ctx context.Context, session profiles.Session, identity string) error {
 	all := l.s.shelves(identity)
 	if len(l.p.IDs) > 0 {
-		return l.listIDs(ctx, all[:2])
+		all = all[:2]
+		if profiles.For(identity) == "" {
+			if err := l.listOfCallers(ctx, identity); err != nil {
+				return err
+			}
+			all = l.s.awayFor(session, all)
+		}
+		return l.listIDs(ctx, all)
 	}
 	from, after, err := parseCursor(l.p.After, all)
 	if err != nil {
@@ -201,6 +212,10 @@ func (l *listing) list(ctx context.Context, identity string) error {
 	for _, shelf := range all[from:] {
 		full := false
 		err := l.s.opts.Store.Items(ctx, space, queueOf(shelf.kind, shelf.name), after, func(n uint64, id string, _ int, data []byte) bool {
+			if owner, _ := splitID(id); owner != shelf.owner {
+				after = n
+				return true
+			}
 			full = !l.add(id, shelf.kind, data)
 			if !full {
 				after = n
@@ -219,11 +234,53 @@ func (l *listing) list(ctx context.Context, identity string) error {
 	return nil
 }
 
+// maxLooked limits the dead deliveries among which those of the callers of a peer are looked
+// for.
+const maxLooked = 10_000
+
+// listOfCallers adds what was asked for and belongs to a caller of a peer that asserts none.
+// The peer learns of the deaths of its callers, and may not know whose they are.
+func (l *listing) listOfCallers(ctx context.Context, peer string) error {
+	wanted := make(map[string]bool, len(l.p.IDs))
+	for _, id := range l.p.IDs {
+		wanted[string(id)] = true
+	}
+	for _, kind := range []byte{kindDead, kindTold} {
+		looked := 0
+		err := l.s.opts.Store.Items(ctx, space, queueOf(kind, peer), 0, func(_ uint64, id string, _ int, data []byte) bool {
+			looked++
+			if owner, deliveryID := splitID(id); owner != peer && wanted[deliveryID] && !l.add(id, kind, data) {
+				return false
+			}
+			return looked < maxLooked
+		})
+		if err != nil {
+			return unavailable(err)
+		}
+	}
+	return nil
+}
+
+// awayFor adds the shelves of deliveries that have died at partners, of the callers that
+// have used a session.
+func (s *Service) awayFor(session profiles.Session, shelves []shelf) []shelf {
+	s.mu.Lock()
+	publishers := slices.Clone(s.heralding[session])
+	s.mu.Unlock()
+	for _, publisher := range publishers {
+		if profiles.For(publisher) != "" {
+			alias := s.alias(publisher)
+			shelves = append(shelves, shelf{'D', kindDead, alias, alias})
+		}
+	}
+	return shelves
+}
+
 // listIDs fills the page with what was asked for.
 func (l *listing) listIDs(ctx context.Context, shelves []shelf) error {
 	for _, deliveryID := range l.p.IDs {
 		for _, shelf := range shelves {
-			id := itemID(shelf.name, deliveryID)
+			id := itemID(shelf.owner, deliveryID)
 			queue, _, _, err := l.s.opts.Store.Item(ctx, space, id)
 			if err != nil {
 				return unavailable(err)

@@ -213,6 +213,7 @@ func (s *Service) standThere(ctx context.Context, partner, identity, id string) 
 	}
 	d := &death{partner: partner, identity: f.session.Peer().Identity}
 	d.there = s.idThere(d.identity, identity, id)
+	ctx = profiles.WithCaller(ctx, identity)
 	state, attempts, err := Ask(ctx, f.session, d.there)
 	refused, ok := errors.AsType[*profiles.PeerError](err)
 	switch {

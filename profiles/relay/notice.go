@@ -18,35 +18,45 @@ type herald struct {
 	seat *seat
 }
 
-// heraldKey is a session, and the queue of what it is told.
+// heraldKey is a session, and of whose deliveries it is told: dead here, or at a partner.
 type heraldKey struct {
-	session profiles.Session
-	queue   string
+	session   profiles.Session
+	publisher string
+	there     bool
 }
 
-// meet records that a session uses this profile.
-func (s *Service) meet(session profiles.Session) {
+// meet records that a session uses this profile, on behalf of a caller if one was asserted.
+// The peer is told of the dead deliveries of all its callers; of those that died at a
+// partner, after the caller has used the session.
+func (s *Service) meet(session profiles.Session, from *profiles.Peer) {
 	if s.opts.Store == nil {
 		return
 	}
-	identity := session.Peer().Identity
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.heralds[heraldKey{session, queueOf(kindDead, identity)}] != nil || s.closed || session.Context().Err() != nil {
-		return
-	}
-	s.notifySession(session, identity)
+	s.notifySession(heraldKey{session, profiles.Link(from.Identity), false})
 	if s.opts.Behind != nil {
-		s.notifySession(session, s.alias(identity))
+		s.notifySession(heraldKey{session, from.Identity, true})
 	}
 }
 
-// notifySession starts the notices to a session about the dead deliveries stored under a
-// name. The caller holds mu.
-func (s *Service) notifySession(session profiles.Session, name string) {
-	h := &herald{s: s, key: heraldKey{session, queueOf(kindDead, name)}}
-	s.heralds[h.key] = h
-	h.seat = s.sit(h.key.queue, noticesAtOnce, h.give)
+// maxHeralds limits the queues of which one session is told.
+const maxHeralds = 1024
+
+// notifySession starts the notices to a session, once, up to a bound.
+func (s *Service) notifySession(key heraldKey) {
+	session := key.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heralds[key] != nil || len(s.heralding[session]) >= maxHeralds || s.closed || session.Context().Err() != nil {
+		return
+	}
+	name := key.publisher
+	if key.there {
+		name = s.alias(name)
+	}
+	h := &herald{s: s, key: key}
+	s.heralds[key] = h
+	s.heralding[session] = append(s.heralding[session], key.publisher)
+	h.seat = s.sit(queueOf(kindDead, name), noticesAtOnce, h.give)
 	context.AfterFunc(session.Context(), h.leave)
 }
 
@@ -55,6 +65,7 @@ func (h *herald) leave() {
 	defer h.s.mu.Unlock()
 	h.seat.leave()
 	delete(h.s.heralds, h.key)
+	delete(h.s.heralding, h.key.session) // all of them leave
 }
 
 // give accepts a leased dead delivery. The caller holds mu.
@@ -146,7 +157,7 @@ func (s *Service) keepNoticed(it *item) {
 	}
 	publisher, _ := splitID(it.id)
 	data := r.append(make([]byte, 0, maxHead+len(r.payload)))
-	queue, expires := queueOf(kindTold, publisher), s.opts.Now().Add(s.limits.Load().DeadRetention)
+	queue, expires := queueOf(kindTold, profiles.Link(publisher)), s.opts.Now().Add(s.limits.Load().DeadRetention)
 	if s.conclude(it, func(done func(bool, error)) { s.opts.Store.Move(space, it.id, it.lease, queue, data, expires, done) }) {
 		s.expiry.sooner(expires)
 	}

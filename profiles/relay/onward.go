@@ -221,6 +221,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 		return
 	}
 	publisher, id := splitID(it.id)
+	ctx = profiles.WithCaller(ctx, publisher)
 	p := Publication{
 		ID: s.idThere(f.session.Peer().Identity, publisher, id), Topic: r.there(f.partner), Payload: r.payload, TTL: s.leftOf(r), Hops: r.hops + 1,
 	}

@@ -34,7 +34,7 @@ func (s *Service) publish(req *profiles.Request) error {
 	}
 	m.Topic = topic
 	req.About("publish", string(topic))
-	identity := req.Session.Peer().Identity
+	identity := req.Identity()
 	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
 	switch {
 	case err != nil:

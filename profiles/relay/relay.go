@@ -259,17 +259,18 @@ type Service struct {
 	close context.CancelCauseFunc
 	work  sync.WaitGroup
 
-	mu       sync.Mutex // guards the following fields, and feeds, seats, attachments and attempts
-	draining bool
-	closed   bool
-	feeds    map[string]*feed // by name of the queue
-	accounts map[string]*account
-	reserved int // the sum of max_in_flight
-	heralds  map[heraldKey]*herald
-	attempts map[attemptKey][]*attempt
-	links    map[string]*onward // by partner
-	lanes    map[profiles.Session]*sharedLane
-	notices  map[string]func() // notices in progress, by id of the item; called on the answer
+	mu        sync.Mutex // guards the following fields, and feeds, seats, attachments and attempts
+	draining  bool
+	closed    bool
+	feeds     map[string]*feed // by name of the queue
+	accounts  map[string]*account
+	reserved  int // the sum of max_in_flight
+	heralds   map[heraldKey]*herald
+	heralding map[profiles.Session][]string // the publishers of which each is told
+	attempts  map[attemptKey][]*attempt
+	links     map[string]*onward // by partner
+	lanes     map[profiles.Session]*sharedLane
+	notices   map[string]func() // notices in progress, by id of the item; called on the answer
 }
 
 // New returns a Service. It fails if an option is out of range. The caller must close it.
@@ -280,7 +281,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, counters: newCounters(), large: make(chan struct{}, largeSlots),
-		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[heraldKey]*herald),
+		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[heraldKey]*herald), heralding: make(map[profiles.Session][]string),
 		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()), links: make(map[string]*onward),
 		lanes: make(map[profiles.Session]*sharedLane),
 	}

@@ -18,7 +18,7 @@ func (h *service) Serve(_ context.Context, req *profiles.Request, w profiles.Res
 		return check(req.MsgType, req.Payload) // a valid one is counted and dropped
 	}
 	// Deferred, because a message that was sent before a notice is not its answer.
-	defer s.meet(req.Session)
+	defer s.meet(req.Session, req.Peer())
 	switch req.MsgType {
 	case TypePublish:
 		return s.publish(req)
@@ -156,7 +156,7 @@ func (s *Service) status(req *profiles.Request) error {
 		return errNoRelay
 	}
 	req.About("status", "")
-	identity, id := req.Session.Peer().Identity, string(m.DeliveryID)
+	identity, id := req.Identity(), string(m.DeliveryID)
 	for _, name := range []string{identity, s.alias(identity)} {
 		s.asked(itemID(name, id))
 	}

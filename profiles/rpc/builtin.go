@@ -103,7 +103,7 @@ func builtin(opts *Options) map[string]Method {
 	}
 	if info := opts.Info; info != nil {
 		m[MethodInfo] = Method{Repeatable: true, Inline: func(req *profiles.Request, _ []byte) ([]byte, error) {
-			return json.Marshal(info(req.Session.Peer()))
+			return json.Marshal(info(req.Peer()))
 		}}
 	}
 	if receipt := opts.Receipt; receipt != nil {

@@ -13,6 +13,7 @@ import (
 type Pending struct {
 	seat    seat
 	session profiles.Session
+	peer    *profiles.Peer
 	lane    profiles.Lane
 	key     string
 	target  string
@@ -25,6 +26,9 @@ type Pending struct {
 
 // Session is the connection of the caller.
 func (p *Pending) Session() profiles.Session { return p.session }
+
+// Peer is the caller, see profiles.Request.Peer.
+func (p *Pending) Peer() *profiles.Peer { return p.peer }
 
 // Lane is the lane of the call; messages that belong to it are sent there.
 func (p *Pending) Lane() profiles.Lane { return p.lane }
@@ -44,6 +48,7 @@ func (p *Pending) Target() string { return p.target }
 
 // came notes what the request says of its way.
 func (p *Pending) came(req *profiles.Request, m *method) {
+	p.peer = req.Peer()
 	p.passage = profiles.PassageOf(req.Extensions, time.Now())
 	if m.targets {
 		p.target, _ = profiles.TargetOf(req.Extensions) // validated when the request was read

@@ -44,7 +44,7 @@ func newRuns(o Options) *runs {
 
 // keyed serves a request with an idempotency_key.
 func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Duration) error {
-	identity := req.Session.Peer().Identity
+	identity := req.Identity()
 	r := &run{
 		t: s.runs, method: m, identity: identity, octets: len(in.Params), left: left,
 		name: nameOf(identity, in.IdempotencyKey), inputs: inputsOf(m.name, in.Params),

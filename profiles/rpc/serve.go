@@ -131,7 +131,7 @@ func subject(m *method, name []byte) string {
 }
 
 func (s *service) allowed(req *profiles.Request, name string) bool {
-	return s.access == nil || s.access.Allowed(req.Session.Peer().Identity, "rpc", "call", name)
+	return s.access == nil || s.access.Allowed(req.Identity(), "rpc", "call", name)
 }
 
 // stopped answers a call that the caller's own policy does not let through.

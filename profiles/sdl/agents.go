@@ -24,10 +24,10 @@ type speaker struct{ identity, agentID string }
 // maxSpoken limits the agent_ids that are recorded for one session.
 const maxSpoken = 64
 
-// heard records that a session has sent a message as an agent. Above the limits it records
+// heard records that an identity has sent a message as an agent on a session. Above the limits it records
 // nothing; the agent then counts as absent.
-func (a *agents) heard(session profiles.Session, agentID string) {
-	who := speaker{session.Peer().Identity, agentID}
+func (a *agents) heard(session profiles.Session, identity, agentID string) {
+	who := speaker{identity, agentID}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was, known := a.at[who]

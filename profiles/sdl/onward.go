@@ -97,7 +97,7 @@ func (s *Service) route(env *e1.Envelope) string {
 // admit checks that the sender uses its own agent_id, and records its session for returning
 // events.
 func (s *Service) admit(req *profiles.Request, e *profiles.Errand, partner string) error {
-	identity, agentID := req.Session.Peer().Identity, e.Names[0]
+	identity, agentID := req.Identity(), e.Names[0]
 	if !s.opts.Onward.Owns(identity, agentID) {
 		return errNotOwn(agentID)
 	}
@@ -106,7 +106,7 @@ func (s *Service) admit(req *profiles.Request, e *profiles.Errand, partner strin
 			return errUsed
 		}
 	}
-	s.agents.heard(req.Session, agentID)
+	s.agents.heard(req.Session, identity, agentID)
 	s.agents.passed(partner, agentID, identity)
 	return nil
 }
@@ -131,19 +131,19 @@ func (s *Service) backwards(req *profiles.Request) (Head, bool) {
 		return Head{}, false
 	}
 	h, err := s.head(&req.Envelope)
-	return h, err == nil && s.opts.Onward.Concerns(req.Session.Peer().Identity, h.To)
+	return h, err == nil && s.opts.Onward.Concerns(req.Identity(), h.To)
 }
 
 // bring delivers an event of a partner to its agent.
-func (s *Service) bring(ctx context.Context, h Head, env *e1.Envelope, session profiles.Session) error {
-	from, passage := session.Peer().Identity, profiles.PassageOf(env.Extensions, time.Now())
+func (s *Service) bring(ctx context.Context, h Head, env *e1.Envelope, from string) error {
+	passage := profiles.PassageOf(env.Extensions, time.Now())
 	if !s.opts.Onward.May(from, h.From) {
 		return errNotOwn(h.From)
 	}
 	if fault := passage.Spent(); fault != nil {
 		return fault
 	}
-	e := &Event{From: from, To: s.agents.behind(from, h.To), AgentID: h.To, Passage: passage, Body: env.Payload}
+	e := &Event{From: from, To: s.agents.behind(profiles.Link(from), h.To), AgentID: h.To, Passage: passage, Body: env.Payload}
 	e.Session, _ = s.agents.session(e.To, h.To)
 	return s.opts.Onward.Bring(ctx, e)
 }

@@ -91,6 +91,7 @@ type Message struct {
 	Form    Form             // form of Body; JSON for an invalid body, which is refused
 	Body    []byte           // valid until Handle returns
 	Session profiles.Session // session of the message
+	From    string           // identity of its sender, see profiles.Request.Identity
 }
 
 // Answer is the outcome of a Message.
@@ -218,8 +219,8 @@ var (
 	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailNotServed, Text: "this endpoint does not serve A2A-SDL (profile 1024)"}
 )
 
-// enter reserves room for a message of a session. The caller must call run.
-func (s *Service) enter(session profiles.Session) (*share, error) {
+// enter reserves room for a message of an identity. The caller must call run.
+func (s *Service) enter(identity string) (*share, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -228,7 +229,7 @@ func (s *Service) enter(session profiles.Session) (*share, error) {
 	case s.live >= s.opts.Handling:
 		return nil, errHandling
 	}
-	own := s.shares.enter(session.Peer().Identity)
+	own := s.shares.enter(identity)
 	if own == nil {
 		return nil, errShare
 	}
@@ -238,8 +239,8 @@ func (s *Service) enter(session profiles.Session) (*share, error) {
 }
 
 // leave releases the room.
-func (s *Service) leave(session profiles.Session) {
-	s.shares.leave(session.Peer().Identity)
+func (s *Service) leave(identity string) {
+	s.shares.leave(identity)
 	s.mu.Lock()
 	s.live--
 	s.mu.Unlock()

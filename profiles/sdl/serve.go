@@ -30,13 +30,13 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		limit = time.Duration(ms) * time.Millisecond
 	}
 	req.About("send", "") // until the message was read
-	own, err := s.enter(req.Session)
+	own, err := s.enter(req.Identity())
 	if err != nil {
 		return err
 	}
 	if req.MsgType == TypeEvt {
 		env := req.Envelope.Clone()
-		m := &Message{TypeEvt, form, env.Payload, req.Session}
+		m := &Message{TypeEvt, form, env.Payload, req.Session, req.Identity()}
 		done := req.Defer()
 		before, next := s.turns.next(req.Session)
 		go func() {
@@ -47,7 +47,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 			// An event is handled even if its sender has left.
 			ctx := context.WithoutCancel(ctx)
 			if back {
-				s.within(ctx, limit, m, func(ctx context.Context) { done(s.bring(ctx, head, &env, m.Session)) })
+				s.within(ctx, limit, m, func(ctx context.Context) { done(s.bring(ctx, head, &env, m.From)) })
 				return
 			}
 			s.run(ctx, limit, own, m, func(_ Answer, err error) { done(err) })
@@ -56,10 +56,10 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	}
 	held, w, err := req.Hold()
 	if err != nil {
-		s.leave(req.Session)
+		s.leave(req.Identity())
 		return err
 	}
-	go s.run(w.Context(), limit, own, &Message{TypeReq, form, held.Payload, held.Session}, func(a Answer, err error) {
+	go s.run(w.Context(), limit, own, &Message{TypeReq, form, held.Payload, held.Session, held.Identity()}, func(a Answer, err error) {
 		profiles.About(w, profiles.Subject{Operation: "send", Name: a.Claimed})
 		if err == nil {
 			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // an error means that the sender is gone
@@ -75,7 +75,7 @@ func (s *Service) run(ctx context.Context, limit time.Duration, own *share, m *M
 	s.within(ctx, limit, m, func(ctx context.Context) {
 		a, err := s.handle(ctx, own, m)
 		if err == nil && a.Agent != "" {
-			s.agents.heard(m.Session, a.Agent)
+			s.agents.heard(m.Session, m.From, a.Agent)
 		}
 		end(a, err)
 	})
@@ -83,7 +83,7 @@ func (s *Service) run(ctx context.Context, limit time.Duration, own *share, m *M
 
 // within calls f with the time limit of a message, and releases its room.
 func (s *Service) within(ctx context.Context, limit time.Duration, m *Message, f func(context.Context)) {
-	defer s.leave(m.Session)
+	defer s.leave(m.From)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

@@ -41,7 +41,7 @@ func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
 	if err != nil {
 		return err
 	}
-	identity := req.Session.Peer().Identity
+	identity := req.Identity()
 	req.About("send", dst)
 	hops, _, err := profiles.Uvarint(req.Extensions, profiles.ExtHops)
 	switch {
@@ -78,7 +78,7 @@ func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
 // other identity has declared it.
 func (s *Service) speaks(identity, agent string) bool {
 	if s.opts.Agents != nil {
-		if owner, known := s.opts.Agents.Owner(agent); known && owner != identity {
+		if owner, known := s.opts.Agents.Owner(agent); known && owner != profiles.Link(identity) {
 			return false
 		}
 	}
@@ -117,12 +117,12 @@ func (p *passing) run(ctx context.Context) error {
 		_, ours = s.opts.Agents.Owner(p.dst)
 	}
 	if s.opts.Partners != nil && !ours {
-		if to, ok := s.opts.Partners.Find(ctx, p.dst); ok && to.Peer().Identity != p.identity {
+		if to, ok := s.opts.Partners.Find(ctx, p.dst); ok && to.Peer().Identity != profiles.Link(p.identity) {
 			if p.hops >= profiles.MaxHops {
 				return tooFar(p.dst)
 			}
 			ext := e1.AppendExtensionUvarint(slices.Clone(p.ext), profiles.ExtHops, p.hops+1)
-			if err := p.send(ctx, to, ext); to.Context().Err() == nil {
+			if err := p.send(profiles.WithCaller(ctx, p.identity), to, ext); to.Context().Err() == nil {
 				return err
 			}
 		}

@@ -27,7 +27,7 @@ func (s *Service) delta(req *profiles.Request) error {
 		return errNotFound
 	}
 	req.About("delta", nameOf(id))
-	d := &adding{change: s.change(req.Session.Peer().Identity, id, m.ParentIDs), data: m.Append(make([]byte, 0, m.Size()))}
+	d := &adding{change: s.change(req.Identity(), id, m.ParentIDs), data: m.Append(make([]byte, 0, m.Size()))}
 	d.begin(req.Lane, req.Defer(), d.check, d.store)
 	return nil
 }
@@ -101,7 +101,7 @@ func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byt
 
 // deltas implements swp.state.deltas.
 func (s *Service) deltas(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) ([]byte, error) {
-	err := s.Deltas(ctx, req.Session.Peer(), params, send)
+	err := s.Deltas(ctx, req.Peer(), params, send)
 	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Domain {
 		return nil, &profiles.MethodError{Code: "not_found", Message: fault.Text}
 	}

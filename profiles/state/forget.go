@@ -74,6 +74,6 @@ func (f *forgetting) remove() {
 
 // forget implements swp.state.forget.
 func (s *Service) forget(p profiles.Pending, params []byte) error {
-	s.Forget(p.Session().Peer(), params, func(was Forgotten, err error) { profiles.DoneJSON(p, was, err) })
+	s.Forget(p.Peer(), params, func(was Forgotten, err error) { profiles.DoneJSON(p, was, err) })
 	return nil
 }

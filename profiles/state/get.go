@@ -18,9 +18,9 @@ func (s *Service) get(req *profiles.Request) error {
 		return errNotFound
 	}
 	req.About("get", nameOf(id))
-	before := s.turns.pending(keyOf(req.Session.Peer().Identity, id))
+	before := s.turns.pending(keyOf(req.Identity(), id))
 	return req.Detach(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
-		payload, err := s.payload(ctx, req.Session.Peer().Identity, id, before)
+		payload, err := s.payload(ctx, req.Identity(), id, before)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (s *Service) put(req *profiles.Request) error {
 	if err := checkParents(m.ParentIDs, m.StateID); err != nil {
 		return err
 	}
-	owner := req.Session.Peer().Identity
+	owner := req.Identity()
 	req.About("put", nameOf(id))
 	switch {
 	case s.opts.Store == nil:

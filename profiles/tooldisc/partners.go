@@ -81,7 +81,7 @@ func (s *Service) askPartners(ctx context.Context, identity string) {
 }
 
 // keep is Keep of the Crossing. A final refusal drops all versions of the tool.
-func (s *Service) keep(id string, req, answer *e1.Envelope) {
+func (s *Service) keep(id, caller string, req, answer *e1.Envelope) {
 	var in GetReq
 	var out GetResp
 	refused := refusals.Refused(answer)
@@ -90,16 +90,19 @@ func (s *Service) keep(id string, req, answer *e1.Envelope) {
 		t := out.Tool.tool()
 		t.ID, t.Stale = id, profiles.StaleOf(answer.Extensions, ExtStale)
 		if e, err := newEntry(t, "", nil); err == nil {
-			s.answers.Keep(id, string(in.Version), e)
+			s.answers.Keep(id, about(in.Version, caller), e)
 		}
 	case refused != nil && refused.Code == CodeNotFound:
 		s.answers.Drop(id)
 	}
 }
 
+// about is the detail of a question by which its answer is kept.
+func about(version []byte, caller string) string { return string(version) + "\x00" + caller }
+
 // kept is Kept of the Crossing: from the list of the partner, or from an answer to the
 // same question.
-func (s *Service) kept(id string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool) {
+func (s *Service) kept(id, caller string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool) {
 	var in GetReq
 	if req.MsgType != TypeGetReq || in.Decode(req.Payload) != nil {
 		return answer, false
@@ -107,7 +110,7 @@ func (s *Service) kept(id string, req *e1.Envelope, away time.Duration) (answer 
 	partner, _, _ := strings.Cut(id, "/")
 	e := s.catalogue.Load().find(id, string(in.Version))
 	if e == nil || e.partner != partner {
-		if e, ok = s.answers.Get(id, string(in.Version)); !ok {
+		if e, ok = s.answers.Get(id, about(in.Version, caller)); !ok {
 			return answer, false
 		}
 	}

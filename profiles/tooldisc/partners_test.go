@@ -22,14 +22,14 @@ func got(id, version string, payload []byte) *e1.Envelope {
 // recalled asks for what is kept of a tool.
 func recalled(c *profiles.Crossing, name, id, version string) (d tooldisc.GetResp, ext e1.Extensions, ok bool) {
 	m := tooldisc.GetReq{ToolID: []byte(id), Version: []byte(version)}
-	answer, ok := c.Kept(name, &e1.Envelope{MsgType: tooldisc.TypeGetReq, Payload: m.Append(nil)}, 1500*time.Millisecond)
+	answer, ok := c.Kept(name, "", &e1.Envelope{MsgType: tooldisc.TypeGetReq, Payload: m.Append(nil)}, 1500*time.Millisecond)
 	return d, answer.Extensions, ok && d.Decode(answer.Payload) == nil
 }
 
 // keep notes an answer to a question for a version of a tool.
 func keep(c *profiles.Crossing, name, version string, answer *e1.Envelope) {
 	m := tooldisc.GetReq{ToolID: []byte(name), Version: []byte(version)}
-	c.Keep(name, &e1.Envelope{MsgType: tooldisc.TypeGetReq, Payload: m.Append(nil)}, answer)
+	c.Keep(name, "", &e1.Envelope{MsgType: tooldisc.TypeGetReq, Payload: m.Append(nil)}, answer)
 }
 
 func has(c *profiles.Crossing, name string) bool {

@@ -51,7 +51,7 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
-	identity := req.Session.Peer().Identity
+	identity := req.Identity()
 	if len(in.PageToken) == 0 {
 		s.await(ctx, s.reached(identity))
 		s.askPartners(ctx, identity)
@@ -91,7 +91,7 @@ func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Res
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
-	identity, id := req.Session.Peer().Identity, string(in.ToolID)
+	identity, id := req.Identity(), string(in.ToolID)
 	if !s.mayGet(identity, id) {
 		return errHidden
 	}

@@ -38,7 +38,7 @@ func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	o := boundedBy(e.Config)
 	o.Identity, o.Registry, o.Observer, o.Tracer, o.Access = e.Self, e.Registry, e.Observer, e.Tracer, e.Access
 	o.Recorder, o.Admit, o.InFlightOf, o.ErrorFrames = e.Recorder, e.Admit, e.InFlightOf, errorFrames
-	o.Reserved, o.Ask = true, e.Ask
+	o.Reserved, o.Ask, o.Callers = true, e.Ask, true
 	return o
 }
 

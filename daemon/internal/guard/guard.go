@@ -104,9 +104,12 @@ func (g *Guard) Collectors() []prometheus.Collector { return []prometheus.Collec
 
 // NewPolicy compiles the access rules of a configuration.
 func NewPolicy(a *config.Access) (*access.Policy, error) {
-	o := access.Options{Deny: a.Deny}
+	var o access.Options
+	for _, d := range a.Deny {
+		o.Deny = append(o.Deny, access.Denial{Identity: d.Identity, For: d.For})
+	}
 	for _, r := range a.Rules {
-		o.Rules = append(o.Rules, access.Rule{Identity: r.Identity, Profile: r.Profile, Operation: r.Operation, Name: r.Name})
+		o.Rules = append(o.Rules, access.Rule{Identity: r.Identity, For: r.For, Profile: r.Profile, Operation: r.Operation, Name: r.Name})
 	}
 	for _, r := range a.Agents {
 		o.Agents = append(o.Agents, access.Agents{Identity: r.Identity, AgentIDs: r.AgentIDs})
@@ -181,13 +184,11 @@ func (g *Guard) WouldBelow(identity, profile, operation, name string) bool {
 // escapes them, and no metric has them as a label.
 func (g *Guard) denied(identity, profile, operation, name string) {
 	g.denials.WithLabelValues(profile).Inc()
-	g.audit.Warn("denied",
-		zap.Stringer("err_code", profiles.SecurityPolicy),
-		zap.String("peer", identity),
+	g.audit.With(zap.Stringer("err_code", profiles.SecurityPolicy)).Warn("denied", part.From(identity,
 		zap.String("profile", profile),
 		zap.String("operation", operation),
 		zap.String("name", name),
-	)
+	)...)
 }
 
 // heldBack records which events were recently withheld, and from which identities. The zero

@@ -4,6 +4,10 @@ package partners
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"reflect"
@@ -84,6 +88,9 @@ type Options struct {
 
 	// Changed is called when a link has got a session. It must not block.
 	Changed func()
+
+	// Key is the secret of the pseudonyms of callers. It is kept for good.
+	Key []byte
 
 	// Taken is called when the partners change: a name that was local may now belong to a
 	// partner.
@@ -243,9 +250,11 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 			p.dialled.Add(conn)
 			return p.dialling[c.ErrorFrames].Attach(conn)
 		},
-		Trace:   crosses[c.Trace],
-		Carrier: p.o.Served,
-		Tasks:   p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
+		Trace:     crosses[c.Trace],
+		Tell:      tells[c.Tell],
+		Pseudonym: func(caller string) string { return p.pseudonym(c.Identity, caller) },
+		Carrier:   p.o.Served,
+		Tasks:     p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
 		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
 		Idle:    p.o.Config.Limits.Idle,
 		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
@@ -269,6 +278,22 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 
 var crosses = map[string]partner.Trace{
 	config.TraceParent: partner.TraceParent, config.TraceFull: partner.TraceFull, config.TraceNone: partner.TraceNone,
+}
+
+var tells = map[string]partner.Tell{
+	config.TellNone: partner.TellNone, config.TellPseudonym: partner.TellPseudonym, config.TellCaller: partner.TellCaller,
+}
+
+// Pseudonym begins pseudonyms of callers.
+const Pseudonym = "pseudonym:"
+
+// pseudonym returns the pseudonym of a caller for a partner. It is the same each time, and
+// another one for another partner.
+func (p *Partners) pseudonym(partner, caller string) string {
+	h := hmac.New(sha256.New, p.o.Key)
+	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(partner)))) // never fails
+	_, _ = h.Write([]byte(partner + caller))
+	return Pseudonym + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
 // dial connects to a partner unless the access rules deny its identity.
@@ -393,10 +418,13 @@ func (p *Partners) Look(h *part.Health) {
 	h.Warnings = slices.Concat(h.Warnings, p.warnings(), p.expiries(), p.captures())
 }
 
-// warnings lists the partners that are not connected.
+// warnings lists the partners that are not connected, or cannot be told of callers.
 func (p *Partners) warnings() []string {
 	var list []string
 	for _, s := range p.Status() {
+		if s.Untold {
+			list = append(list, fmt.Sprintf("partner %s cannot be told who calls, because it does not list extension 51: all callers are one to it", s.Name))
+		}
 		if s.Up {
 			continue
 		}

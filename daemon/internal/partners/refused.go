@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -44,15 +45,15 @@ func (p *Partners) refusedDelivery(name, publisher, topic string, r relay.Refusa
 // and the reason from the partner; the log truncates and escapes both.
 func (p *Partners) refused(r partner.Refusal) {
 	p.count(p.refusals.WithLabelValues(r.Partner, r.Code.String()), r.Partner)
-	p.audit.Warn("refused by partner",
+	p.audit.With(
 		zap.Stringer("err_code", r.Code),
 		zap.String("partner", r.Partner),
 		zap.String("endpoint", r.Endpoint),
-		zap.String("peer", r.Caller),
+	).Warn("refused by partner", part.From(r.Caller,
 		zap.String("profile", r.Profile),
 		zap.String("operation", r.Operation),
 		zap.String("name", r.Name),
-	)
+	)...)
 }
 
 // count counts something of a partner, unless it was removed meanwhile.
@@ -85,12 +86,10 @@ func (p *Partners) wrongTask(owner, task string, err error) {
 // wrong writes to the audit trail that a partner has broken the protocol with an answer.
 func (p *Partners) wrong(w partner.Wrong) {
 	p.count(p.wrongs.WithLabelValues(w.Partner, w.Profile), w.Partner)
-	p.audit.Warn("wrong answer of partner",
-		zap.String("partner", w.Partner),
-		zap.String("peer", w.Caller),
+	p.audit.With(zap.String("partner", w.Partner)).Warn("wrong answer of partner", part.From(w.Caller,
 		zap.String("profile", w.Profile),
 		zap.String("operation", w.Operation),
 		zap.String("name", w.Name),
 		zap.Error(w.Err),
-	)
+	)...)
 }

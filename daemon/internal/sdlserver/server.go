@@ -313,7 +313,7 @@ func (s *Server) sessionOf(identity, agentID string) (profiles.Session, bool) {
 		return session, true
 	}
 	session, ok := s.o.Served.Set().A2A.Session(agentID)
-	return session, ok && session.Peer().Identity == identity
+	return session, ok && session.Peer().Identity == profiles.Link(identity)
 }
 
 // Open implements part.Part.

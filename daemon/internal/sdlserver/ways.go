@@ -141,6 +141,7 @@ func (w *Ways) confirmed(ctx context.Context, up *partner.Up, e *carriage.Event)
 	env := e1.Envelope{ProfileID: carriage.ProfileID, MsgType: carriage.TypeEvt, Payload: e.Body}
 	if e.From != w.o.Self() {
 		env.Extensions = e.Passage.Append(nil, time.Now())
+		ctx = profiles.WithCaller(ctx, e.From)
 	}
 	call, err := lane.Call(ctx, env)
 	if err != nil {

@@ -43,7 +43,7 @@ type Options struct {
 // Make builds the profiles with the contributions of the parts.
 func (p *Profiles) Make(parts part.List, opts Options) error {
 	o := all.Options{
-		Version: opts.Version, More: opts.More, Idle: opts.Idle,
+		Version: opts.Version, More: opts.More, Idle: opts.Idle, Callers: true,
 		RPC: rpc.Options{Methods: opts.Methods, Handler: opts.Handler, ReplayWindow: opts.ReplayWindow},
 	}
 	if err := parts.Offer(&o); err != nil {

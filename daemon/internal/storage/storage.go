@@ -119,6 +119,15 @@ func (s *Storage) Offer(o *all.Options) error {
 	return nil
 }
 
+// CallerKey returns the secret of the pseudonyms of callers. It is created once.
+func (s *Storage) CallerKey() ([]byte, error) { return keptKey(s, spaceCallers, nameCallers) }
+
+// The record of the secret of pseudonyms.
+const (
+	spaceCallers = "callers"
+	nameCallers  = "pseudonyms"
+)
+
 // Section is the reloadable part of the configuration: the limits.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{

@@ -117,9 +117,9 @@ func (x *Exchanges) observe(r *endpoint.Report) {
 
 func (x *Exchanges) write(r *endpoint.Report, partner string) {
 	v := &r.Verdict
-	peer := v.Session.Peer()
+	peer := r.Peer
 	line := accesslog.Line{
-		Time: r.Began.Add(r.Took), Identity: peer.Identity,
+		Time: r.Began.Add(r.Took), Identity: profiles.Link(peer.Identity), For: profiles.For(peer.Identity),
 		Profile: r.Subject.Profile, Operation: r.Subject.Operation, Name: r.Subject.Name, Partner: partner,
 		Outcome: OutcomeOf(r), Denied: r.Outcome == profiles.OutcomeDenied,
 		In: uint64(v.Bytes) + r.Subject.Before, Out: uint64(r.Sent), Took: r.Took,

@@ -249,14 +249,14 @@ func (t *Trail) Commit() {
 
 func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 	v := &r.Verdict
-	peer := v.Session.Peer()
-	ledger := t.book.Answers(peer.Identity)
+	peer := r.Peer
+	ledger := t.book.Answers(v.Session.Peer().Identity)
 	file := t.wants(r, ledger)
 	if file == nil {
 		return 0
 	}
 	rec := audit.Record{
-		Time: r.Began.Add(r.Took), Took: r.Took, Begins: begins, Begun: r.Begun, Identity: bounded(peer.Identity),
+		Time: r.Began.Add(r.Took), Took: r.Took, Begins: begins, Begun: r.Begun, Identity: bounded(profiles.Link(peer.Identity)), For: bounded(profiles.For(peer.Identity)),
 		Profile: r.Subject.Profile, Operation: bounded(r.Subject.Operation), Name: bounded(r.Subject.Name),
 		Partner: t.o.PartnerOf(&r.Subject),
 		Outcome: telemetry.OutcomeOf(r), OK: r.Outcome == profiles.OutcomeOK,

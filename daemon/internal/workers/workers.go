@@ -222,7 +222,7 @@ func (w *Workers) watch(name string, one a2a.Worker, h *hand) a2a.Worker {
 			outcome = taskStopped
 		case err != nil:
 			outcome = taskFailed
-			w.log.Warn("task failed", zap.String("worker", name), taskID(t), zap.String("peer", t.Peer), zap.Error(err))
+			w.log.Warn("task failed", part.From(t.Peer, zap.String("worker", name), taskID(t), zap.Error(err))...)
 		}
 		w.ended.WithLabelValues(name, outcome).Inc()
 		return output, err

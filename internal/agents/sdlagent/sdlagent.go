@@ -165,7 +165,7 @@ type (
 
 // Handle implements the Server of the profile.
 func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer {
-	identity, language := m.Session.Peer().Identity, a.language.Load()
+	identity, language := m.From, a.language.Load()
 	judged := false // refusals after this point are security decisions
 	denied, claimed := false, ""
 	form, caller := formOf(m.Form), serve.Caller{

@@ -390,7 +390,7 @@ func TestLegacySessionsHaveAChildEach(t *testing.T) {
 	if out := <-alice.start(&mcpmap.Call{Octets: []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize"}`)}); !strings.Contains(out.octets, "ERR_RATE_LIMIT_EXCEEDED") {
 		t.Errorf("third session: %v %s", out.err, out.octets)
 	}
-	if err := s.served.End(alice.far, fmt.Appendf(nil, `{"session":%q}`, one)); err != nil {
+	if err := s.served.End(alice.far.Peer(), fmt.Appendf(nil, `{"session":%q}`, one)); err != nil {
 		t.Fatal(err)
 	}
 	await(t, func() bool { return s.server.Stats().Children == 1 })

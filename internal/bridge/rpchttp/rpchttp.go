@@ -4,6 +4,7 @@
 //	POST <URL>/<method>
 //	Content-Type: application/json, or application/octet-stream
 //	Swp-Peer: <identity of the caller, as the channel authenticated it>
+//	Swp-For: <the caller for whom that identity acts, if it has asserted one>
 //	traceparent, tracestate: <those of the call, if any>
 //	Swp-Policy: <its hints, if any, as profiles.FormatHints writes them>
 //	Swp-Delegation: <what the credentials say that it is done under, if any, as profiles.FormatDelegation writes it>
@@ -135,8 +136,11 @@ func (m *method) call(p *rpc.Pending, params []byte) {
 }
 
 func (m *method) header(p *rpc.Pending, params []byte) http.Header {
-	identity := p.Session().Peer().Identity
-	h := http.Header{"Accept": {"application/json, application/x-ndjson, */*"}, "Swp-Peer": {identity}}
+	identity := p.Peer().Identity
+	h := http.Header{"Accept": {"application/json, application/x-ndjson, */*"}, "Swp-Peer": {profiles.Link(identity)}}
+	if caller := profiles.For(identity); caller != "" {
+		h.Set("Swp-For", caller)
+	}
 	switch {
 	case json.Valid(params):
 		h.Set("Content-Type", "application/json")

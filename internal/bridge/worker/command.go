@@ -106,7 +106,10 @@ func environment(ctx context.Context, t *a2a.Task) []string {
 	env := []string{
 		"SWP_TASK_ID=" + hex.EncodeToString(t.ID),
 		"SWP_TASK_KIND=" + t.Kind,
-		"SWP_PEER=" + t.Peer,
+		"SWP_PEER=" + profiles.Link(t.Peer),
+	}
+	if caller := profiles.For(t.Peer); caller != "" {
+		env = append(env, "SWP_FOR="+caller)
 	}
 	if trace := profiles.TraceOf(ctx); trace.Parent != "" {
 		env = append(env, "TRACEPARENT="+trace.Parent)

@@ -62,7 +62,10 @@ func header(ctx context.Context, t *a2a.Task) http.Header {
 		"Accept":        {"application/x-ndjson"},
 		"Swp-Task-Id":   {hex.EncodeToString(t.ID)},
 		"Swp-Task-Kind": {t.Kind},
-		"Swp-Peer":      {t.Peer},
+		"Swp-Peer":      {profiles.Link(t.Peer)},
+	}
+	if caller := profiles.For(t.Peer); caller != "" {
+		h["Swp-For"] = []string{caller}
 	}
 	if trace := profiles.TraceOf(ctx); trace.Parent != "" {
 		h["Traceparent"] = []string{trace.Parent}

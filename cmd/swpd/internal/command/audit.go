@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/internal/plain"
+	"github.com/slimwire/swp/profiles"
 )
 
 func newAudit() *cobra.Command {
@@ -197,7 +198,11 @@ func (p *entryPrinter) print(e *audit.Entry) error {
 	if e.Begins() {
 		outcome = "goes on"
 	}
-	_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s  %s  %s  %s  %d/%d octets\n", e.Sequence, at(e), e.Identity+e.Other,
+	who := e.Identity + e.Other
+	if e.For != "" {
+		who = profiles.OnBehalf(who, e.For)
+	}
+	_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s  %s  %s  %s  %d/%d octets\n", e.Sequence, at(e), who,
 		strings.TrimSpace(e.Profile+" "+e.Operation), orDash(name), outcome, orDash(e.Rule), e.Took.Round(time.Microsecond), e.In, e.Out)
 	return err
 }

@@ -76,7 +76,8 @@ type auditFilter struct {
 
 func (q *auditQuery) flags(cmd *cobra.Command) {
 	q.filters = []*auditFilter{
-		{flag: "identity", usage: "`pattern` of the identity of the caller, or of the partner that was asked", of: func(e *audit.Entry) string { return e.Identity + e.Other }},
+		{flag: "identity", usage: "`pattern` of the identity of the peer, or of the partner that was asked", of: func(e *audit.Entry) string { return e.Identity + e.Other }},
+		{flag: "for", usage: "`pattern` of the caller that the peer has asserted", of: func(e *audit.Entry) string { return e.For }},
 		{flag: "profile", usage: "`pattern` of the profile, such as mcp", of: func(e *audit.Entry) string { return e.Profile }, known: profileNames()},
 		{flag: "operation", usage: "`pattern` of the operation, as in the access rules", of: func(e *audit.Entry) string { return e.Operation }},
 		{flag: "name", usage: "`pattern` of the name, as in the access rules", of: func(e *audit.Entry) string { return e.Name }},

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/plain"
+	"github.com/slimwire/swp/profiles"
 )
 
 func newCheck() *cobra.Command {
@@ -30,6 +32,9 @@ may use, and the things of this configuration that it can reach. MCP tools are s
 as patterns, and names of partners as PARTNER/…: only servers and partners know the
 names.
 
+With --as and --for, print the rights of an identity on behalf of a caller that it
+asserts, such as those of a partner for one of its callers.
+
 With --as and --may, answer whether that identity may do one thing: yes or no, and
 the rule for it, or the nearest rules. NAME is the name in rules: SERVER/TOOL, a
 method, AGENT/KIND, or the same after PARTNER/. Profiles
@@ -42,6 +47,7 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	as := cmd.Flags().String("as", "", "print the rights of an `identity`")
+	caller := cmd.Flags().String("for", "", "with --as, on behalf of a `caller` that the identity asserts")
 	may := cmd.Flags().Bool("may", false, "with --as, answer whether it may do PROFILE OPERATION NAME")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if !*may {
@@ -50,15 +56,19 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		return checkQuestion(*as, args)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		identity, err := onBehalf(*as, *caller)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
 		c, err := load(*file)
 		if err != nil {
 			return err
 		}
 		if *may {
-			return answerMay(cmd.OutOrStdout(), c, *as, args, *asJSON)
+			return answerMay(cmd.OutOrStdout(), c, identity, args, *asJSON)
 		}
 		if cmd.Flags().Changed("as") {
-			p, err := check.As(c, *as)
+			p, err := check.As(c, identity)
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}
@@ -77,6 +87,17 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		return printPlan(cmd.OutOrStdout(), plan)
 	}
 	return cmd
+}
+
+// onBehalf returns the identity that --as and --for name.
+func onBehalf(as, caller string) (string, error) {
+	switch {
+	case caller == "":
+		return as, nil
+	case as == "":
+		return "", errors.New("check --for: --as IDENTITY is missing")
+	}
+	return profiles.OnBehalf(as, caller), nil
 }
 
 func printPlan(out io.Writer, p *check.Plan) error {
@@ -235,7 +256,11 @@ func printPermissions(out io.Writer, p *check.Permissions, address string) error
 		return w.Flush()
 	}
 	for _, r := range p.Rules {
-		row("may\tprofile %s\toperation %s\tname %s", strings.Join(r.Profile, " "), strings.Join(r.Operation, " "), strings.Join(r.Name, " "))
+		who := ""
+		if len(r.For) > 0 {
+			who = "\tfor " + strings.Join(r.For, " ")
+		}
+		row("may\tprofile %s\toperation %s\tname %s%s", strings.Join(r.Profile, " "), strings.Join(r.Operation, " "), strings.Join(r.Name, " "), who)
 	}
 	if len(p.Rules) == 0 {
 		row("may\tnothing but what is open to every peer: no rule is for this identity")
