@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -125,7 +126,7 @@ func describe(body []byte, offset int64, limits *e1.Limits, o *DumpOptions) *Fra
 	}
 	switch {
 	case len(env.Payload) == 0, f.Message != nil:
-	case json.Valid(env.Payload):
+	case jsonobject.Valid(env.Payload):
 		f.JSON = json.RawMessage(env.Payload)
 	case p1.Readable(env.Payload):
 		f.Text = string(env.Payload)

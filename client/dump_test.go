@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -211,4 +212,20 @@ func FuzzDump(f *testing.F) {
 			t.Errorf("%d faults counted, %d shown", faults, n)
 		}
 	})
+}
+
+// JSON has strings in UTF-8 only; encoding/json takes others.
+func TestDumpIsAlwaysJSONInUTF8(t *testing.T) {
+	for _, payload := range []string{`{"a":"` + "\xff" + `"}`, `"` + "\xed\xa0\x80" + `"`, "\xff", `{"a":"é"}`} {
+		env := e1.Envelope{Version: 1, ProfileID: 5000, MsgType: 1, MsgID: make([]byte, 16), Payload: []byte(payload)}
+		env.Extensions = e1.AppendExtension(nil, 16, []byte("\xff"))
+		list, _, err := dumpAll(t, bytes.NewReader(frame.Append(nil, env.Append(nil))))
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		octets, err := json.Marshal(list[0])
+		if err != nil || !utf8.Valid(octets) || !json.Valid(octets) {
+			t.Errorf("%q: %q, %v", payload, octets, err)
+		}
+	}
 }

@@ -136,7 +136,8 @@ func ofA2A(r *slipa2a.Received) a2aJSON {
 }
 
 // DecodeRow reads the message in a JSON object. The message is in the first member present
-// of wire, input and message, as a string; for A2A it may also be the object itself. With
+// of wire, input and message, as a string; for A2A it may also be an object there, and with
+// the format A2A the whole row. With
 // Auto a member format, if it names a language, selects it. Names of members are
 // case-sensitive; null counts as absent.
 func (c *Codec) DecodeRow(format Format, row []byte) ([]byte, error) {
@@ -149,6 +150,9 @@ func (c *Codec) DecodeRow(format Format, row []byte) ([]byte, error) {
 		if v := in[name]; v != nil && string(v) != "null" {
 			value = v
 		}
+	}
+	if value == nil && format == A2A {
+		return c.Decode(A2A, row)
 	}
 	if value == nil {
 		return nil, fault(BadJSON, "want a member wire, input or message")

@@ -136,6 +136,18 @@ func TestDecodeRow(t *testing.T) {
 			t.Errorf("%s: %v, want %q", row, err, want)
 		}
 	}
+	for row, want := range map[string]string{
+		`{"parts":[]}`:                           "",
+		`{"message":{"parts":[]}}`:               "",
+		`{"role":"ROLE_USER","messageId":"m"}`:   "",
+		`{"message":null,"parts":[]}`:            "",
+		`[]`:                                     "bad_json",
+		`{"extensions":["` + slipa2a.URI + `"]}`: "metadata_missing",
+	} {
+		if _, err := c.DecodeRow(A2A, []byte(row)); want == "" && err != nil || want != "" && (err == nil || ClassOf(err) != want) {
+			t.Errorf("%s as A2A: %v, want %q", row, err, want)
+		}
+	}
 	if _, err := c.DecodeRow(NSLIP, []byte(`{"wire":"SLIP v1 a b MetaAck","format":"slip-v1"}`)); ClassOf(err) != "framing" {
 		t.Errorf("the format of the caller does not come first: %v", err)
 	}

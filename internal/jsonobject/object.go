@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"unicode/utf8"
 )
 
 // Errors of this package.
@@ -218,6 +219,10 @@ func present(m *Member, err error) ([]byte, error) {
 	}
 	return m.Value, nil
 }
+
+// Valid reports whether octets are a JSON value that can be part of other JSON: json.Valid
+// also accepts strings that are not UTF-8.
+func Valid(octets []byte) bool { return utf8.Valid(octets) && json.Valid(octets) }
 
 // String reads a JSON string. ok is false if value is none.
 func String(value []byte) (s string, ok bool) {

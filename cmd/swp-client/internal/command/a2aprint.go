@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -196,7 +197,7 @@ func (p *follow) result(r *client.TaskResult) error {
 
 // embed returns octets as JSON if that is what they are.
 func embed(octets []byte) (raw json.RawMessage, other []byte) {
-	if json.Valid(octets) {
+	if jsonobject.Valid(octets) {
 		return octets, nil
 	}
 	return nil, octets

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -230,7 +231,7 @@ func failed(out *client.RPCOutcome) error {
 // else as {"base64": …}.
 func readable(octets []byte) any {
 	switch {
-	case json.Valid(octets):
+	case jsonobject.Valid(octets):
 		return json.RawMessage(octets)
 	case utf8.Valid(octets):
 		return string(octets)

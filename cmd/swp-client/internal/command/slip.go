@@ -43,7 +43,8 @@ not, or is not UTF-8, is bad_json; a JSON value that is not a message of A2A is
 bad_message.
 
 With --jsonl each line is a JSON object with the message in the member wire, input or
-message; for A2A the object may be the message itself.
+message. For A2A the member may be the message as an object, and with --format a2a a line
+without these members is the message itself.
 
 The format auto takes "@" at the beginning or "#" at the end for nSLIP, "{" for A2A, and
 everything else for SLIP v1; with --jsonl the member format has precedence.`,
