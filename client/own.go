@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -17,6 +18,17 @@ type ownError struct {
 
 func (e *ownError) Error() string { return fmt.Sprintf("client: certificate %s: %v", e.file, e.err) }
 func (e *ownError) Unwrap() error { return e.err }
+
+// Digest returns the SHA-256 of the certificate that this side shows, which is its credential
+// of type mtls.
+func (id Identity) Digest() ([]byte, error) {
+	pair, err := tls.LoadX509KeyPair(id.Cert, id.Key)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	sum := sha256.Sum256(pair.Certificate[0])
+	return sum[:], nil
+}
 
 // fault returns an *ownError for a certificate that no peer would accept, nil for a good or
 // unreadable one.

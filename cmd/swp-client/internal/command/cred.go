@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,8 @@ func newCred(f *flags) *cobra.Command {
 		Long: `Present credentials to an endpoint, delegate them and revoke them. An accepted
 credential starts a chain, which lasts until it expires or is revoked. With --chain
 other commands use that chain. FILE holds a credential or a delegation, - is standard
-input; neither is given on the command line, where other users could see it.`,
+input; neither is given on the command line, where other users could see it. A line end
+after a token is not part of it; other credentials are all octets of FILE.`,
 		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
   swp-client --chain 0f3c… rpc call swp+tls://127.0.0.1:7777 demo.echo '{}'
   swp-client cred delegate swp+tls://127.0.0.1:7777 0f3c… delegation.jwt --expires 10m
@@ -35,12 +37,14 @@ input; neither is given on the command line, where other users could see it.`,
 
 func newCredPresent(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "present ADDR FILE",
+		Use:   "present ADDR [FILE]",
 		Short: "Present a credential, and print the id of its chain",
 		Long: `Present a credential, and print the id of the chain that it starts. Presenting the same
-credential again under the same id has no effect.`,
+credential again under the same id has no effect. The credential of type mtls is the
+digest of the certificate of this client, without a FILE.`,
 		Example: `  swp-client cred present swp+tls://127.0.0.1:7777 token.jwt
-  pass show api-key | swp-client cred present swp+tls://127.0.0.1:7777 - --type opaque --json`,
+  swp-client cred present swp+tls://127.0.0.1:7777 --type mtls
+  pass show api-key | tr -d '\n' | swp-client cred present swp+tls://127.0.0.1:7777 - --type opaque --json`,
 	}
 	var kind string
 	cli.Choice(cmd, &kind, "type", cred.JWT, "`type` of the credential", cred.JWT, cred.MTLS, cred.Opaque)
@@ -53,7 +57,7 @@ credential again under the same id has no effect.`,
 		if len(chain) == 0 {
 			chain = profiles.NewMsgID()
 		}
-		credential, err := f.secret(args[1])
+		credential, err := f.credential(kind, args[1:])
 		if err != nil {
 			return err
 		}
@@ -89,7 +93,7 @@ token: its issuer is the subject of the previous token, and its sub is the deleg
 		if *expires <= 0 {
 			return &usageError{fmt.Sprintf("--expires is %v, want a duration above 0", *expires)}
 		}
-		delegation, err := f.secret(args[2])
+		delegation, err := f.secret(args[2], isToken)
 		if err != nil {
 			return err
 		}
@@ -130,9 +134,31 @@ func parseChain(what, text string) ([]byte, error) {
 	return chain, nil
 }
 
-// secret reads a credential from a file, or from standard input. A line end after it
-// is not part of it.
-func (f *flags) secret(name string) ([]byte, error) {
+// credential returns the credential of a type from a file, or from the own certificate.
+func (f *flags) credential(kind string, file []string) ([]byte, error) {
+	switch {
+	case kind == cred.MTLS && len(file) > 0:
+		return nil, &usageError{"FILE has no effect beside --type mtls, whose credential is made from the certificate; leave it out"}
+	case kind == cred.MTLS:
+		id, err := f.findIdentity()
+		if err != nil {
+			return nil, err
+		}
+		return id.Digest()
+	case len(file) == 0:
+		return nil, &usageError{"FILE with the credential is missing; - is standard input"}
+	}
+	return f.secret(file[0], func([]byte) bool { return kind == cred.JWT })
+}
+
+// isToken reports whether octets, but for a line end, have the form of a signed token.
+func isToken(octets []byte) bool { return tokenForm.Match(octets) }
+
+var tokenForm = regexp.MustCompile(`^[\w-]+\.[\w-]+\.[\w-]+\r?\n$`)
+
+// secret reads octets from a file, or from standard input, without the line end if that is
+// not part of them.
+func (f *flags) secret(name string, text func([]byte) bool) ([]byte, error) {
 	from := f.in
 	if name != "-" {
 		file, err := cli.Open(name)
@@ -146,7 +172,9 @@ func (f *flags) secret(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	octets = bytes.TrimSuffix(bytes.TrimSuffix(octets, []byte("\n")), []byte("\r"))
+	if line, ended := bytes.CutSuffix(octets, []byte("\n")); ended && text(octets) {
+		octets = bytes.TrimSuffix(line, []byte("\r"))
+	}
 	if len(octets) == 0 || len(octets) > cred.MaxCredential {
 		return nil, &usageError{fmt.Sprintf("%s holds %d octets or more, want 1 to %d", name, len(octets), cred.MaxCredential)}
 	}
