@@ -74,9 +74,9 @@ var rules = []rule{
 
 	{"internal/receipts", []string{"internal/audit", "internal/backoff", "profiles", "profiles/rpc"}, nil, "what partners sign for each other, of exchanges that others record"},
 	{"internal/audit", []string{"internal/disk", "transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},
-	{"internal/caller", nil, nil, "assertions of callers, which the endpoint verifies and a link makes"},
+	{"internal/caller", nil, []string{"github.com/go-jose/go-jose/v4"}, "assertions of callers, which the endpoint verifies and a link makes"},
 	{"internal/access", []string{"profiles"}, nil, "rules and patterns, for whoever has something to protect"},
-	{"internal/access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the one place that knows JOSE"},
+	{"internal/access/token", []string{"profiles/cred"}, []string{"github.com/go-jose/go-jose/v4"}, "the tokens of issuers"},
 	{"store", nil, nil, "small interfaces, and the results of their operations"},
 	{"store/sqlstore", []string{"internal/disk", "store"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
 	{"store/filestore", []string{"internal/disk", "store"}, nil, "files beside a database that it knows as records"},

@@ -12,21 +12,20 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	_ "crypto/sha512" // for ES384 and ES512
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/asn1"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/cryptosigner"
 )
 
 // Limits of assertions.
@@ -96,20 +95,26 @@ func Sign(c *Claim, own *tls.Certificate, audience string, now time.Time) ([]byt
 	if !ok {
 		return nil, errKey
 	}
-	alg := algorithmOf(key.Public())
-	if alg == nil {
+	alg, ok := algorithmOf(key.Public())
+	if !ok {
 		return nil, errKey
 	}
-	jwt := encoding.AppendEncode(nil, alg.header)
-	jwt = encoding.AppendEncode(append(jwt, '.'), payload)
-	signature, err := alg.sign(key, jwt)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: cryptosigner.Opaque(key)}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("caller: %w", err)
 	}
-	if jwt = encoding.AppendEncode(append(jwt, '.'), signature); len(jwt) > MaxOctets {
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		return nil, fmt.Errorf("caller: %w", err)
+	}
+	jwt, err := signed.CompactSerialize()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("caller: %w", err)
+	case len(jwt) > MaxOctets:
 		return nil, ErrSize
 	}
-	return jwt, nil
+	return []byte(jwt), nil
 }
 
 // marshal is json.Marshal without escapes for HTML, which make the assertion longer.
@@ -145,26 +150,7 @@ func Verify(jwt []byte, peer *x509.Certificate, identity, audience string, now t
 	if len(jwt) > MaxOctets {
 		return nil, none, ErrSize
 	}
-	header, rest, _ := bytes.Cut(jwt, []byte{'.'})
-	body, signature, ok := bytes.Cut(rest, []byte{'.'})
-	if !ok {
-		return nil, none, errForm
-	}
-	alg := algorithmOf(peer.PublicKey)
-	if alg == nil {
-		return nil, none, errKey
-	}
-	if err := alg.checkHeader(header); err != nil {
-		return nil, none, err
-	}
-	sum, err := decode(signature)
-	if err != nil {
-		return nil, none, err
-	}
-	if !alg.verify(peer.PublicKey, jwt[:len(header)+1+len(body)], sum) {
-		return nil, none, errSignature
-	}
-	payload, err := decode(body)
+	payload, err := opened(jwt, peer.PublicKey)
 	if err != nil {
 		return nil, none, err
 	}
@@ -212,119 +198,52 @@ func thumbprint(der []byte) string {
 
 var encoding = base64.RawURLEncoding.Strict()
 
-func decode(text []byte) ([]byte, error) {
-	if bytes.ContainsAny(text, "\r\n") { // the library skips them
+// opened returns the payload of a JWT that was signed with a key.
+func opened(jwt []byte, key crypto.PublicKey) ([]byte, error) {
+	alg, ok := algorithmOf(key)
+	if !ok {
+		return nil, errKey
+	}
+	for part := range bytes.SplitSeq(jwt, []byte{'.'}) { // the library skips line ends and spare bits
+		if _, err := encoding.AppendDecode(nil, part); err != nil || bytes.ContainsAny(part, "\r\n") {
+			return nil, errForm
+		}
+	}
+	signed, err := jose.ParseSignedCompact(string(jwt), []jose.SignatureAlgorithm{alg})
+	switch {
+	case errors.As(err, new(*jose.ErrUnexpectedSignatureAlgorithm)):
+		return nil, errAlgorithm
+	case err != nil:
 		return nil, errForm
 	}
-	octets, err := encoding.AppendDecode(nil, text)
+	for name := range signed.Signatures[0].Protected.ExtraHeaders { // others may change the meaning of the token
+		if name != jose.HeaderType && name != "x5t#S256" {
+			return nil, errForm
+		}
+	}
+	payload, err := signed.Verify(key)
 	if err != nil {
-		return nil, errForm
+		return nil, errSignature
 	}
-	return octets, nil
+	return payload, nil
 }
 
-// algorithm is one of JWS (RFC 7518, RFC 8037). The key alone decides which.
-type algorithm struct {
-	name   string
-	header []byte
-	hash   crypto.Hash // 0: of the message itself
-	size   int         // of r and s in a signature of ECDSA; 0 for other keys
-}
-
-func newAlgorithm(name string, hash crypto.Hash, size int) *algorithm {
-	return &algorithm{name: name, header: []byte(`{"alg":"` + name + `"}`), hash: hash, size: size}
-}
-
-var (
-	es256 = newAlgorithm("ES256", crypto.SHA256, 32)
-	es384 = newAlgorithm("ES384", crypto.SHA384, 48)
-	es512 = newAlgorithm("ES512", crypto.SHA512, 66)
-	eddsa = newAlgorithm("EdDSA", 0, 0)
-	ps256 = newAlgorithm("PS256", crypto.SHA256, 0)
-)
-
-// algorithmOf returns the algorithm of a key, nil if there is none.
-func algorithmOf(public crypto.PublicKey) *algorithm {
+// algorithmOf returns the algorithm of JWS for a key. The key alone decides which.
+func algorithmOf(public crypto.PublicKey) (_ jose.SignatureAlgorithm, ok bool) {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
 		switch key.Curve {
 		case elliptic.P256():
-			return es256
+			return jose.ES256, true
 		case elliptic.P384():
-			return es384
+			return jose.ES384, true
 		case elliptic.P521():
-			return es512
+			return jose.ES512, true
 		}
 	case ed25519.PublicKey:
-		return eddsa
+		return jose.EdDSA, true
 	case *rsa.PublicKey:
-		return ps256
+		return jose.PS256, true
 	}
-	return nil
-}
-
-// checkHeader refuses another algorithm, and headers that change the meaning of the token.
-func (a *algorithm) checkHeader(text []byte) error {
-	octets, err := decode(text)
-	if err != nil {
-		return err
-	}
-	var h map[string]any
-	if json.Unmarshal(octets, &h) != nil {
-		return errForm
-	}
-	for name := range h {
-		switch name {
-		case "alg", "typ", "kid", "x5t#S256":
-		default:
-			return errForm
-		}
-	}
-	if h["alg"] != a.name {
-		return errAlgorithm
-	}
-	return nil
-}
-
-func (a *algorithm) digest(message []byte) []byte {
-	if a.hash == 0 {
-		return message
-	}
-	h := a.hash.New()
-	_, _ = h.Write(message) // never fails
-	return h.Sum(nil)
-}
-
-var pss = &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256}
-
-func (a *algorithm) sign(key crypto.Signer, message []byte) ([]byte, error) {
-	var opts crypto.SignerOpts = a.hash
-	if a == ps256 {
-		opts = pss
-	}
-	signature, err := key.Sign(rand.Reader, a.digest(message), opts)
-	if err != nil || a.size == 0 {
-		return signature, err
-	}
-	var point struct{ R, S *big.Int }
-	if _, err := asn1.Unmarshal(signature, &point); err != nil {
-		return nil, err
-	}
-	fixed := make([]byte, 2*a.size)
-	point.R.FillBytes(fixed[:a.size])
-	point.S.FillBytes(fixed[a.size:])
-	return fixed, nil
-}
-
-func (a *algorithm) verify(public crypto.PublicKey, message, signature []byte) bool {
-	switch key := public.(type) {
-	case *ecdsa.PublicKey:
-		return len(signature) == 2*a.size &&
-			ecdsa.Verify(key, a.digest(message), new(big.Int).SetBytes(signature[:a.size]), new(big.Int).SetBytes(signature[a.size:]))
-	case ed25519.PublicKey:
-		return ed25519.Verify(key, message, signature)
-	case *rsa.PublicKey:
-		return rsa.VerifyPSS(key, crypto.SHA256, a.digest(message), signature, pss) == nil
-	}
-	return false
+	return "", false
 }

@@ -160,7 +160,7 @@ func forge(t *testing.T, cert *tls.Certificate, change func(body string) string)
 	if changed == string(body) {
 		t.Fatal("nothing changed")
 	}
-	return caller.SignBody(t, cert, parts[0]+"."+base64.RawURLEncoding.EncodeToString([]byte(changed)))
+	return caller.SignPayload(t, cert, changed)
 }
 
 func TestAssertionsThatAreRefused(t *testing.T) {

@@ -4,15 +4,27 @@ import (
 	"crypto"
 	"crypto/tls"
 	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/cryptosigner"
 )
 
-// SignBody returns header and payload with a signature.
-func SignBody(t testing.TB, own *tls.Certificate, text string) []byte {
+// SignPayload returns a JWT.
+func SignPayload(t testing.TB, own *tls.Certificate, payload string) []byte {
 	t.Helper()
 	key := own.PrivateKey.(crypto.Signer) //nolint:errcheck // of a test
-	signature, err := algorithmOf(key.Public()).sign(key, []byte(text))
+	alg, _ := algorithmOf(key.Public())
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: cryptosigner.Opaque(key)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return encoding.AppendEncode([]byte(text+"."), signature)
+	signed, err := signer.Sign([]byte(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jwt, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(jwt)
 }
