@@ -96,7 +96,7 @@ func (p *people) admit(o *organisation) {
 func (o *organisation) telling(partner, how string) {
 	o.t.Helper()
 	o.configure(func(text string) string {
-		for _, before := range []string{"none", "caller"} {
+		for _, before := range []string{"none", "caller", "pseudonym"} {
 			text = strings.Replace(text, "tell: "+before+", ", "", 1)
 		}
 		return strings.Replace(text, "  "+partner+": {", "  "+partner+": {tell: "+how+", ", 1)
