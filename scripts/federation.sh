@@ -57,6 +57,12 @@ cat >rules <<'YAML'
     - {identity: "spiffe://beta.example/swpd", profile: relay, name: jobs}
 YAML
 sed -i '/^  rules:/r rules' acme/swpd.yaml
+# beta tells acme who calls, and acme denies one of them.
+sed -i '/^  acme:/a\    tell: caller' beta/swpd.yaml
+sed -i '/^access:/a\  deny: [{identity: "**", for: "spiffe://beta.example/agents/bob"}]' acme/swpd.yaml
+for caller in ann bob; do
+	"$bin/swpd" cert new --name "spiffe://beta.example/agents/$caller" --pki beta/pki >/dev/null
+done
 cat >>acme/swpd.yaml <<YAML
 mcp:
   servers:
@@ -77,6 +83,17 @@ says '"sum":42' mcp call "$here/acme/shared" add a=2 b=40
 says 'round trips' ping -c 2 "$here/acme"
 says 'quarterly' a2a send "$here/acme" --kind report --input quarterly
 until_true tools_listed
+
+say "callers: acme knows ann and bob apart, and denies bob"
+says '"sum":42' --identity ann mcp call "$here/acme/shared" add a=2 b=40
+! client --identity bob mcp call "$here/acme/shared" add a=2 b=40 2>&1 | tee said
+grep -q 'spiffe://acme.example/swpd' said
+show "$bin/swpd" audit find --config acme/swpd.yaml --for 'spiffe://beta.example/agents/*'
+"$bin/swpd" audit find --config acme/swpd.yaml --for 'spiffe://beta.example/agents/*' | tee said
+grep -q 'for spiffe://beta.example/agents/ann  mcp tools/call  shared/add  ok' said
+grep -q 'for spiffe://beta.example/agents/bob .* denied  access.deny' said
+show "$bin/swpd" check --config acme/swpd.yaml --as spiffe://beta.example/swpd --for spiffe://beta.example/agents/bob --may mcp tools/call shared/add
+! "$bin/swpd" check --config acme/swpd.yaml --as spiffe://beta.example/swpd --for spiffe://beta.example/agents/bob --may mcp tools/call shared/add
 
 say "tools of acme, as beta lists them"
 says 'acme/shared/add' tools ls "$here"
