@@ -42,7 +42,7 @@ func (d *daemon) makeBase() error {
 		return err
 	}
 	d.served = served.New(d.log)
-	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.TrustKey)
+	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
 	d.guard, err = guard.New(guard.Options{
 		Access: &d.config.Access, Log: d.log, Running: func() *config.Config { return d.reloader.running },
 		Changed:  func(differs func(identity, server string) bool) { d.served.Set().MCP.RulesChanged(differs) },

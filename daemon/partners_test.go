@@ -306,6 +306,54 @@ func TestNobodyElsesAuthoritySpeaksForAPartner(t *testing.T) {
 	a.until("the end of a link that is not trusted", func() bool { return !a.up("b") })
 }
 
+// misnamed is an organisation under an identity that its certificate does not say.
+func misnamed(o *organisation) *organisation {
+	wrong := *o
+	wrong.identity = "spiffe://" + o.name + ".example/swpx"
+	return &wrong
+}
+
+func TestWrongIdentityInTheEntryOfAPartnerIsNamedAndNoAuthorityAdvised(t *testing.T) {
+	const why = "partner b is configured as spiffe://b.example/swpx, but spiffe://b.example/swpd "
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := open(t, "a", ""), open(t, "b", "")
+		b.trusting("a", a)
+		a.trusting("b", misnamed(b), b.addrs[transport])
+		a.await(why + `answers (partners.b.identity)","do":"if this is the endpoint of the partner, correct partners.b.identity, then run swpd reload"`)
+		a.until("the reason of the link", func() bool {
+			_, status := a.get("/status")
+			return strings.Contains(status, why+"answers")
+		})
+		a.neverAdvises("trust")
+	})
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := open(t, "a", ""), open(t, "b", "")
+		a.trusting("b", misnamed(b))
+		b.trusting("a", a, a.addrs[transport])
+		a.await(why + `connects (partners.b.identity)","do":"if this is the endpoint of the partner, correct partners.b.identity, then run swpd reload"`)
+		a.neverAdvises("trust")
+	})
+}
+
+// neverAdvises fails if the log advises to change a key.
+func (o *organisation) neverAdvises(key string) {
+	o.t.Helper()
+	for line := range strings.Lines(o.log.String()) {
+		if _, do, ok := strings.Cut(line, `"do":`); ok && strings.Contains(do, key) {
+			o.t.Errorf("%s: %s", o.name, line)
+		}
+	}
+}
+
+// Whoever answers at the address of a partner, under an authority that is not the
+// partner's, may be anybody.
+func TestStrangerAtTheAddressOfAPartnerIsNotTakenForIt(t *testing.T) {
+	a, b, c := open(t, "a", ""), open(t, "b", ""), open(t, "c", "")
+	a.trusting("b", b, c.addrs[0])
+	a.await(`partner b is configured as spiffe://b.example/swpd, but spiffe://c.example/swpd answers (partners.b.identity)",` +
+		`"do":"no authority of this partner issued that certificate: correct partners.b.addresses`)
+}
+
 func TestANameIsThatOfAPartnerOrOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "swpd.yaml")

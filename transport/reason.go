@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"crypto/x509"
 	"errors"
 	"net"
 	"strings"
@@ -12,6 +13,10 @@ type RefusedError struct {
 	Identity string // claimed by the peer, if canonical
 	Issuer   string // authority of the certificate, as that says itself; at most 256 octets
 	Err      error
+
+	// Chain is that of the peer, leaf first, within the limits of size and number; nil if
+	// the refusal came before its authority or its name was judged.
+	Chain []*x509.Certificate
 }
 
 func (e *RefusedError) Error() string { return e.Err.Error() }

@@ -42,14 +42,14 @@ func (p *Policy) verify(s tls.ConnectionState, usage x509.ExtKeyUsage, host stri
 	leaf := s.PeerCertificates[0]
 	id, idErr := Identity(leaf)
 	if err := p.verifyChain(s.PeerCertificates, usage, id); err != nil {
-		return &RefusedError{Reason: ReasonUntrusted, Identity: id, Issuer: issuerOf(s.PeerCertificates), Err: err}
+		return &RefusedError{Reason: ReasonUntrusted, Identity: id, Issuer: issuerOf(s.PeerCertificates), Err: err, Chain: s.PeerCertificates}
 	}
 	if idErr != nil {
 		return &RefusedError{Reason: ReasonIdentity, Err: idErr}
 	}
 	if usage == x509.ExtKeyUsageServerAuth {
 		if err := p.verifyName(leaf, id, host); err != nil {
-			return &RefusedError{Reason: ReasonUntrusted, Identity: id, Err: err}
+			return &RefusedError{Reason: ReasonUntrusted, Identity: id, Err: err, Chain: s.PeerCertificates}
 		}
 	}
 	return nil

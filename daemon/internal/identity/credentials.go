@@ -55,6 +55,7 @@ type loaded struct {
 // bundles are the trust anchors of single identities.
 type bundles struct {
 	pools    map[string]*x509.CertPool // by identity
+	all      *x509.CertPool            // all of them
 	names    map[string]string         // of partners, by identity
 	anchors  string                    // content, to detect changes
 	vouching []Anchor
@@ -178,22 +179,6 @@ func BundleFiles(c *config.Config) (files []string) {
 	return files
 }
 
-// TrustKey returns the configuration key with the authorities of a peer that claims an
-// identity. alone is the key for this peer alone, if it is a partner that shares the
-// common ones.
-func (c *Credentials) TrustKey(identity string) (key, alone string) {
-	b := &c.current.Load().partners
-	name, partner := b.names[identity]
-	own := "partners." + name + ".trust"
-	switch {
-	case b.pools[identity] != nil:
-		return own, ""
-	case partner:
-		return "trust.ca", own
-	}
-	return "trust.ca", ""
-}
-
 // PrepareBundles reads the bundles of partners. commit puts them in force, and reports
 // whether they differ from the previous ones.
 func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (changed bool), err error) {
@@ -258,7 +243,7 @@ func readBundles(conf config.Partners) (b bundles, err error) {
 	for name, p := range conf {
 		b.names[p.Identity] = name
 	}
-	b.pools = make(map[string]*x509.CertPool, len(files))
+	b.pools, b.all = make(map[string]*x509.CertPool, len(files)), x509.NewCertPool()
 	for _, identity := range slices.Sorted(maps.Keys(files)) {
 		pool := x509.NewCertPool()
 		b.anchors += "\n" + identity + "\n"
@@ -266,6 +251,9 @@ func readBundles(conf config.Partners) (b bundles, err error) {
 			anchors, octets, err := AddBundle(pool, b.names[identity], name)
 			if err != nil {
 				return b, fmt.Errorf("trust of the partner %s: %w", identity, err)
+			}
+			for _, a := range anchors {
+				b.all.AddCert(a.cert)
 			}
 			b.vouching = append(b.vouching, anchors...)
 			b.anchors += octets

@@ -244,7 +244,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 	o := partner.Options{
 		Name: name, Identity: c.Identity, Self: p.o.Credentials.Identity,
 		Dial: func(ctx context.Context, addr transport.Addr) (transport.Conn, error) {
-			return p.dial(ctx, addr, policy)
+			return p.dial(ctx, name, addr, policy)
 		},
 		Attach: func(conn transport.Conn) *endpoint.Session {
 			p.dialled.Add(conn)
@@ -297,17 +297,21 @@ func (p *Partners) pseudonym(partner, caller string) string {
 }
 
 // dial connects to a partner unless the access rules deny its identity.
-func (p *Partners) dial(ctx context.Context, addr transport.Addr, policy *transport.Policy) (conn transport.Conn, err error) {
+func (p *Partners) dial(ctx context.Context, name string, addr transport.Addr, policy *transport.Policy) (conn transport.Conn, err error) {
+	security := func(ev transport.SecurityEvent) {
+		ev.Err = p.o.Credentials.Dialled(name, policy.Expect, ev.Err)
+		p.o.Security(ev)
+	}
 	if addr.Transport == "quic" {
-		conn, err = quicconn.Dial(ctx, addr.HostPort(), policy, quicconn.Options{OnSecurity: p.o.Security})
+		conn, err = quicconn.Dial(ctx, addr.HostPort(), policy, quicconn.Options{OnSecurity: security})
 	} else {
-		conn, err = tlsconn.Dial(ctx, addr.HostPort(), policy, tlsconn.Options{OnSecurity: p.o.Security})
+		conn, err = tlsconn.Dial(ctx, addr.HostPort(), policy, tlsconn.Options{OnSecurity: security})
 	}
 	if err == nil {
 		err = p.o.Keeper.Refuse(conn)
 	}
 	if err != nil {
-		return nil, err
+		return nil, p.o.Credentials.Dialled(name, policy.Expect, err)
 	}
 	return conn, nil
 }

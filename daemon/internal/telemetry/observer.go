@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -21,17 +20,16 @@ import (
 type Observer struct {
 	metrics                   *Metrics
 	exchanges                 *Exchanges
-	trustKey                  func(identity string) (key, alone string)
+	explain                   func(ev *transport.SecurityEvent) (why error, do string)
 	reject, security, session *zap.Logger
 }
 
-// NewObserver makes an Observer without metrics; see Count. trustKey returns the
-// configuration key with the authorities of an identity; alone is the key for this
-// identity alone, if it has none of its own yet and may have.
-func NewObserver(log *zap.Logger, x *Exchanges, trustKey func(identity string) (key, alone string)) *Observer {
+// NewObserver makes an Observer without metrics; see Count. explain returns what to log as
+// the error of a security event, and what an operator can do; do is empty if nothing is known.
+func NewObserver(log *zap.Logger, x *Exchanges, explain func(ev *transport.SecurityEvent) (why error, do string)) *Observer {
 	return &Observer{
 		exchanges: x,
-		trustKey:  trustKey,
+		explain:   explain,
 		reject:    log.Named(boundlog.Reject),
 		security:  log.Named(boundlog.Security),
 		session:   log.Named(boundlog.Session),
@@ -97,6 +95,7 @@ func (o *Observer) panicked(err *endpoint.PanicError, profile string) {
 // Security writes an event to the audit trail.
 func (o *Observer) Security(ev transport.SecurityEvent) {
 	o.metrics.event(&ev)
+	why, do := o.explain(&ev)
 	o.security.Warn("security event",
 		zap.Stringer("err_code", profiles.SecurityPolicy),
 		zap.String("reason", ev.Reason),
@@ -104,8 +103,8 @@ func (o *Observer) Security(ev transport.SecurityEvent) {
 		zap.String("addr", ev.Addr),
 		zap.String("peer", ev.Identity),
 		optional("issuer", ev.Issuer),
-		zap.Error(ev.Err),
-		optional("do", o.remedy(&ev)),
+		zap.Error(why),
+		optional("do", do),
 	)
 }
 
@@ -115,23 +114,6 @@ func optional(key, value string) zap.Field {
 		return zap.Skip()
 	}
 	return zap.String(key, value)
-}
-
-// remedy is what an operator can do about a handshake that failed; empty if nothing is
-// known.
-func (o *Observer) remedy(ev *transport.SecurityEvent) string {
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(ev.Err, new(x509.UnknownAuthorityError)):
-		key, alone := o.trustKey(ev.Identity)
-		if alone != "" {
-			alone = ", or to " + alone + " for this partner alone"
-		}
-		return "if you trust this authority, add its certificate to " + key + alone + ", then run swpd reload"
-	case errors.As(ev.Err, &invalid) && invalid.Reason == x509.Expired:
-		return "the peer has to renew its certificate, if the clocks of both machines are right"
-	}
-	return ""
 }
 
 // Opened implements endpoint.Observer.
