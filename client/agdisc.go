@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/slimwire/swp/profiles/agdisc"
-	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // Card asks the peer for the card of an agent. It returns nil if the card still has the
@@ -19,7 +18,7 @@ func (c *Client) Card(ctx context.Context, agentID, etag string) (*agdisc.Card, 
 // yet.
 func (c *Client) Agents(ctx context.Context, yield func(agdisc.Entry) bool) (unlisted []string, err error) {
 	call := func(params, result any) error {
-		err := rpc.CallJSON(ctx, c.Session, agdisc.MethodList, params, result)
+		err := c.there().callJSON(ctx, agdisc.MethodList, params, result)
 		if page, ok := result.(*agdisc.ListResult); ok && err == nil {
 			unlisted = append(unlisted, page.Unlisted...)
 		}

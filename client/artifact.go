@@ -108,11 +108,11 @@ func (c *Client) replaces(ctx context.Context, u *artifact.Upload) error {
 // ListArtifacts calls yield with the artifacts that the peer lists, in the order of their
 // ids, until it returns false.
 func (c *Client) ListArtifacts(ctx context.Context, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
-	return c.listArtifacts(ctx, c.Session, in, yield)
+	return c.listArtifacts(ctx, c.there(), in, yield)
 }
 
-func (c *Client) listArtifacts(ctx context.Context, on profiles.Session, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
-	call := func(params, result any) error { return rpc.CallJSON(ctx, on, artifact.MethodList, params, result) }
+func (c *Client) listArtifacts(ctx context.Context, on route, in artifact.ListParams, yield func(*artifact.Entry) bool) error {
+	call := func(params, result any) error { return on.callJSON(ctx, artifact.MethodList, params, result) }
 	for entry, err := range artifact.Entries(in, call) {
 		if err != nil {
 			return c.ExplainAbout(err, in.ArtifactID)
@@ -129,11 +129,11 @@ func (c *Client) listArtifacts(ctx context.Context, on profiles.Session, in arti
 //
 // For partner/name the partner is asked, if the peer has a partner of that name.
 func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.Entry, err error) {
-	if found, err = c.findArtifact(ctx, c.Session, id); found != nil || err != nil {
+	if found, err = c.findArtifact(ctx, c.there(), id); found != nil || err != nil {
 		return found, err
 	}
 	on, name, err := c.atPartner(ctx, id)
-	if on == nil || err != nil {
+	if on.Session == nil || err != nil {
 		return nil, err
 	}
 	if found, err = c.findArtifact(ctx, on, name); noneThere(err) {
@@ -145,7 +145,7 @@ func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.E
 	return found, err
 }
 
-func (c *Client) findArtifact(ctx context.Context, on profiles.Session, id string) (found *artifact.Entry, err error) {
+func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *artifact.Entry, err error) {
 	err = c.listArtifacts(ctx, on, artifact.ListParams{ArtifactID: id, Limit: 1}, func(e *artifact.Entry) bool {
 		if e.ArtifactID == id {
 			found = e
@@ -164,12 +164,12 @@ func (c *Client) findArtifact(ctx context.Context, on profiles.Session, id strin
 //
 // If nothing was, for partner/name the partner is asked, as in FindArtifact.
 func (c *Client) ForgetArtifact(ctx context.Context, id string) (was artifact.Forgotten, err error) {
-	err = c.callRaw(ctx, c.Session, artifact.MethodForget, id, id, &was)
+	err = c.callRaw(ctx, c.there(), artifact.MethodForget, id, id, &was)
 	if err != nil || was != (artifact.Forgotten{}) {
 		return was, err
 	}
 	on, name, err := c.atPartner(ctx, id)
-	if on == nil || err != nil {
+	if on.Session == nil || err != nil {
 		return was, err
 	}
 	err = c.callRaw(ctx, on, artifact.MethodForget, name, id, &was)
@@ -181,28 +181,28 @@ func (c *Client) ForgetArtifact(ctx context.Context, id string) (was artifact.Fo
 
 // callRaw calls a method whose params are a name, and reads its result as JSON. about is the
 // name here.
-func (c *Client) callRaw(ctx context.Context, on profiles.Session, method, name, about string, result any) error {
-	octets, err := rpc.Call(ctx, on, method, []byte(name))
+func (c *Client) callRaw(ctx context.Context, on route, method, name, about string, result any) error {
+	octets, err := on.call(ctx, method, []byte(name))
 	if err == nil {
 		err = json.Unmarshal(octets, result)
 	}
 	return c.ExplainAbout(err, about)
 }
 
-// atPartner returns the session to the partner that partner/name names, and the name there;
-// nil if id does not begin with what could be a partner, or the peer has no targets.
-func (c *Client) atPartner(ctx context.Context, id string) (profiles.Session, string, error) {
+// atPartner returns the route to the partner that partner/name names, and the name there;
+// a zero route if id does not begin with what could be a partner, or the peer has no targets.
+func (c *Client) atPartner(ctx context.Context, id string) (route, string, error) {
 	partner, name, named := strings.Cut(id, "/")
 	if !named || profiles.CheckTarget(partner) != nil {
-		return nil, "", nil
+		return route{}, "", nil
 	}
 	if passes, err := c.honours(ctx, 0, profiles.ExtTarget); err != nil || !passes {
-		return nil, "", err
+		return route{}, "", err
 	}
 	if c.opts.Partner && c.Target != "" {
 		partner = c.Target + "/" + partner
 	}
-	return profiles.Toward(c.peer, partner), name, nil
+	return route{profiles.Toward(c.peer, partner), partner}, name, nil
 }
 
 // noneThere reports whether a partner that may not exist has refused.

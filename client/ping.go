@@ -11,7 +11,7 @@ import (
 // Ping asks the peer whether it is alive and returns how long the answer took.
 func (c *Client) Ping(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
-	if _, err := rpc.Call(ctx, c.Session, rpc.MethodPing, nil); err != nil {
+	if _, err := c.there().call(ctx, rpc.MethodPing, nil); err != nil {
 		return 0, c.Explain(err)
 	}
 	return time.Since(start), nil

@@ -9,7 +9,6 @@ import (
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
-	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // DeliveryStatus returns the state of a delivery of this identity, and the number of the
@@ -23,7 +22,7 @@ func (c *Client) DeliveryStatus(ctx context.Context, id []byte) (relay.State, ui
 // relay.DeadPage. next is the value of After for the next page; empty if there is none.
 func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*relay.Dead)) (next string, err error) {
 	var page relay.DeadPage
-	if err := rpc.CallJSON(ctx, c.Session, relay.MethodDead, in, &page); err != nil {
+	if err := c.there().callJSON(ctx, relay.MethodDead, in, &page); err != nil {
 		return "", c.Explain(err)
 	}
 	for i := range page.Dead {
@@ -37,7 +36,7 @@ func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*
 
 // FindDead returns a dead delivery of this identity, nil if it is not in the list.
 func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, err error) {
-	found, err = relay.FindDead(func(params []byte) ([]byte, error) { return rpc.Call(ctx, c.Session, relay.MethodDead, params) }, id)
+	found, err = relay.FindDead(func(params []byte) ([]byte, error) { return c.there().call(ctx, relay.MethodDead, params) }, id)
 	return found, c.Explain(err)
 }
 

@@ -73,6 +73,6 @@ func (c *Client) StateDeltas(ctx context.Context, base state.ID, yield func(*sta
 // whether it was there.
 func (c *Client) ForgetState(ctx context.Context, id state.ID) (was bool, err error) {
 	var forgotten state.Forgotten
-	err = c.callRaw(ctx, c.Session, state.MethodForget, string(id[:]), "", &forgotten)
+	err = c.callRaw(ctx, c.there(), state.MethodForget, string(id[:]), "", &forgotten)
 	return forgotten.State, err
 }

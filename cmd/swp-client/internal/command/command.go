@@ -88,7 +88,7 @@ func (f *flags) report(err error, r *cli.Report) {
 	if code, by, ok := client.Refusal(err); ok {
 		r.Kind, r.Code, r.Endpoint, r.Partner = cli.KindRefused, code, by.Endpoint, by.Partner
 	}
-	f.help(r)
+	f.help(err, r)
 	f.sayStopped(r.Message)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -74,6 +75,11 @@ func requests() map[string]request {
 	}
 }
 
+// requestOf describes a step that a command takes before, or in place of, its own request.
+func requestOf(step client.Action) request {
+	return request{what: "the method", profile: step.Profile, operation: step.Operation}
+}
+
 // target is what the address names behind the endpoint.
 func target(args []string) string {
 	_, target, _ := split(args[0])
@@ -93,24 +99,30 @@ var (
 
 // help adds to the report of a refusal the refused request and the next steps: for the
 // operator the access rules, for this identity the command that lists its rights.
-func (f *flags) help(r *cli.Report) {
+func (f *flags) help(err error, r *cli.Report) {
 	if f.running == nil || r.Kind != cli.KindRefused {
 		return
 	}
 	path := strings.TrimPrefix(f.running.CommandPath(), f.running.Root().Name()+" ")
+	args := f.running.Flags().Args()
 	asked, known := requests()[path]
+	name := ""
+	if step, ok := client.ActionOf(err); ok {
+		asked, name, known = requestOf(step), visible(step.Name), true
+	} else if known {
+		name = asked.named(f, args)
+	}
 	denied := slices.Contains(denials, r.Code)
 	if !known || !denied && !slices.Contains(absents, r.Code) {
 		return
 	}
-	args := f.running.Flags().Args()
-	name := strings.TrimPrefix(asked.named(f, args), r.Partner+"/")
+	name = strings.TrimPrefix(name, r.Partner+"/")
 	reason := "finds the reason"
 	if !denied {
 		reason = "finds out whether rules hide it"
 	}
 	lines := []string{r.Advice}
-	if asked.name != nil && name == "" {
+	if asked.profile == "mcp" && name == "" {
 		lines = append(lines, "No MCP server is named, so this was for the default server there.")
 	} else {
 		lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
