@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -23,8 +24,9 @@ const maxIdentity = 2048
 // could be mistaken for another one.
 //
 // Scheme, host and DNS names are in lower case. An identity has no control or white space
-// characters, no wildcard, no query, user, percent-encoding or dot segments. So equal
-// identities are equal strings, and an identity cannot trick the patterns of access rules.
+// characters, no wildcard, no query, user, percent-encoding or dot segments, except for the
+// colon before the port of a did:web, which is %3A. So equal identities are equal strings,
+// and an identity cannot trick the patterns of access rules.
 func Identity(cert *x509.Certificate) (string, error) {
 	switch {
 	case len(cert.URIs) == 1:
@@ -40,6 +42,7 @@ func Identity(cert *x509.Certificate) (string, error) {
 func uriIdentity(u *url.URL) (string, error) {
 	c := *u
 	c.Scheme, c.Host = strings.ToLower(c.Scheme), strings.ToLower(c.Host)
+	port := webPort(&c)
 	id := c.String()
 	fail := func(why string) (string, error) {
 		return "", fmt.Errorf("transport: identity: URI %.64q: %s", id, why)
@@ -53,7 +56,7 @@ func uriIdentity(u *url.URL) (string, error) {
 		return fail("no host")
 	case c.User != nil || c.RawQuery != "" || c.ForceQuery || c.Fragment != "":
 		return fail("user, query or fragment")
-	case strings.Contains(id, "%"):
+	case strings.Count(id, "%") > port:
 		return fail("percent-encoding")
 	case strings.ContainsFunc(id, unprintable):
 		return fail("control or non-ASCII character")
@@ -66,6 +69,25 @@ func uriIdentity(u *url.URL) (string, error) {
 		}
 	}
 	return id, nil
+}
+
+// webPort returns 1 if a URI is a did:web whose host has a port, and writes the colon between
+// them as %3A. It returns 0 for any other URI.
+func webPort(u *url.URL) int {
+	method, id, _ := strings.Cut(u.Opaque, ":")
+	if u.Scheme != "did" || method != "web" {
+		return 0
+	}
+	site, path, more := strings.Cut(id, ":")
+	host, port, _ := strings.Cut(strings.Replace(site, "%3a", "%3A", 1), "%3A")
+	if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || port != strconv.FormatUint(n, 10) {
+		return 0
+	}
+	u.Opaque = "web:" + host + "%3A" + port
+	if more {
+		u.Opaque += ":" + path
+	}
+	return 1
 }
 
 func dnsIdentity(name string) (string, error) {

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -15,15 +16,42 @@ const (
 // Filter selects the events of a subscription. The zero value selects all.
 //
 //	filter := "" | term *("," term)
-//	term   := "type:" event_type | "severity:" severity | "task:" hex | "rpc:" hex
+//	term   := "type:" event_type ["*"] | "severity:" severity ["+"] | "task:" hex | "rpc:" hex
 //
 // An event matches if, for each key that occurs, one of its values fits. Types
-// are compared octet by octet: no character stands for others, and a type with
-// a comma in it cannot be named. A severity means exactly that one. White
-// space is not skipped, except around a severity.
+// are compared octet by octet. A "*" at the end stands for any octets, none included; a type
+// that has one there, or a comma in it, cannot be named. A severity means exactly that one,
+// with "+" that one and every higher one. White space is not skipped, except around a
+// severity.
 type Filter struct {
-	types, tasks, rpcs [][]byte
-	severities         uint8 // a bit each
+	types       []typeTerm
+	tasks, rpcs [][]byte
+	severities  uint8 // a bit each
+}
+
+// typeTerm is a type of a filter, or with more the beginning of types.
+type typeTerm struct {
+	text []byte
+	more bool
+}
+
+func (t *typeTerm) match(name []byte) bool {
+	if t.more {
+		return bytes.HasPrefix(name, t.text)
+	}
+	return bytes.Equal(name, t.text)
+}
+
+// path returns the shortest path of partners, with a slash at its end, behind which a type is
+// the one of the filter.
+func (t *typeTerm) path(name []byte) (path []byte, ok bool) {
+	for i, c := range t.text {
+		behind := typeTerm{t.text[i+1:], t.more}
+		if c == '/' && i > 0 && behind.match(name) {
+			return t.text[:i+1], true
+		}
+	}
+	return nil, false
 }
 
 // ParseFilter reads a filter, which it does not alias. The error is an
@@ -47,13 +75,33 @@ func ParseFilter(text string) (*Filter, error) {
 	return f, nil
 }
 
-// Types returns the event_types that the filter names, in its order.
+// Types returns the event_types that the filter names, in its order and as it spells them.
 func (f *Filter) Types() []string {
 	types := make([]string, len(f.types))
 	for i, t := range f.types {
-		types[i] = string(t)
+		types[i] = string(t.text)
+		if t.more {
+			types[i] += "*"
+		}
 	}
 	return types
+}
+
+// Path returns the partners that a type of the filter leads over to an event_type, such as
+// b/c; empty for a type of the endpoint itself. ok is false if no type of the filter fits.
+func (f *Filter) Path(eventType string) (path string, ok bool) {
+	name := []byte(eventType)
+	for i := range f.types {
+		if f.types[i].match(name) {
+			return "", true
+		}
+	}
+	for i := range f.types {
+		if p, led := f.types[i].path(name); led && (!ok || len(p)-1 < len(path)) {
+			path, ok = string(p[:len(p)-1]), true
+		}
+	}
+	return path, ok
 }
 
 func (f *Filter) add(term string) error {
@@ -63,14 +111,18 @@ func (f *Filter) add(term string) error {
 	}
 	switch key {
 	case "type":
-		f.types = append(f.types, []byte(value))
+		begin, more := strings.CutSuffix(value, "*")
+		f.types = append(f.types, typeTerm{[]byte(begin), more})
 		return nil
 	case "severity":
-		level, ok := ParseSeverity([]byte(value))
+		least, above := strings.CutSuffix(strings.TrimSpace(value), "+")
+		level, ok := ParseSeverity([]byte(least))
 		if !ok {
-			return badFilter("severity %.32q, want debug, info, warn or error", value)
+			return badFilter("severity %.32q, want debug, info, warn or error, with + for it and higher ones", value)
 		}
-		f.severities |= 1 << level
+		for f.severities |= 1 << level; above && level < Error; f.severities |= 1 << level {
+			level++
+		}
 		return nil
 	case "task", "rpc":
 		id, err := hex.DecodeString(value)
@@ -96,7 +148,16 @@ func badFilter(format string, args ...any) error {
 // Match reports whether a validated record matches.
 func (f *Filter) Match(r *Record) bool {
 	return (f.severities == 0 || f.severities&(1<<r.level) != 0) &&
-		oneOf(f.types, r.EventType) && oneOf(f.tasks, r.TaskID) && oneOf(f.rpcs, r.RPCID)
+		f.matchType(r.EventType) && oneOf(f.tasks, r.TaskID) && oneOf(f.rpcs, r.RPCID)
+}
+
+func (f *Filter) matchType(name []byte) bool {
+	for i := range f.types {
+		if f.types[i].match(name) {
+			return true
+		}
+	}
+	return len(f.types) == 0
 }
 
 // there returns the type of a record of a partner as the filter names it, and whether the
@@ -105,11 +166,11 @@ func (f *Filter) there(r *Record) (name []byte, ok bool) {
 	if name = r.EventType; f.Match(r) {
 		return name, true
 	}
-	for _, t := range f.types {
-		if rest := len(t) - len(name); rest > 1 && t[rest-1] == '/' && string(t[rest:]) == string(name) {
-			led := *f
-			led.types = nil
-			return t, led.Match(r)
+	for i := range f.types {
+		if path, led := f.types[i].path(name); led {
+			rest := *f
+			rest.types = nil
+			return slices.Concat(path, name), rest.Match(r)
 		}
 	}
 	return nil, false

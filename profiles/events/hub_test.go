@@ -42,6 +42,13 @@ func TestEventsOfPartnersAreNamedAsTheirFilterDoes(t *testing.T) {
 		"type:c/kk":               "",
 		"type:/k":                 "",
 		"type:secret":             "",
+		"type:*":                  "k",
+		"type:c/*":                "c/k",
+		"type:d/c/k*":             "d/c/k",
+		"type:c/kk*":              "",
+		"type:/*":                 "",
+		"type:c/*,severity:warn+": "",
+		"type:c/*,severity:info+": "c/k",
 	} {
 		f, err := ParseFilter(text)
 		if err != nil {

@@ -221,9 +221,20 @@ func TestFilters(t *testing.T) {
 		"task:ab,rpc:727063":       true,
 		"rpc:7270":                 false,
 		"type:x,severity:warn":     false,
-		"type:*":                   false,
+		"type:*":                   true,
 		"type:>":                   false,
-		"type:a.*":                 false,
+		"type:a.*":                 true,
+		"type:a.b:c*":              true,
+		"type:a.b:c**":             false,
+		"type:a.b:cd*":             false,
+		"type:A.*":                 false,
+		"type:*.b:c":               false,
+		"type:x,type:a*":           true,
+		"severity:debug+":          true,
+		"severity:warn+":           true,
+		"severity: WARN+ ":         true,
+		"severity:error+":          false,
+		"type:a*,severity:error+":  false,
 		"type:a.b:c ":              false,
 		"type: a.b:c":              false,
 		"type:$JS.API.x,type:$SYS": false,
@@ -239,7 +250,7 @@ func TestFilters(t *testing.T) {
 		}
 	}
 	for _, filter := range []string{
-		",", "type", "type:", ":x", "types:x", "TYPE:x", " type:x", "type:x, severity:info", "type:x,", "severity:fatal", "severity:",
+		",", "type", "type:", ":x", "types:x", "TYPE:x", " type:x", "type:x, severity:info", "type:x,", "severity:fatal", "severity:", "severity:+", "severity:warn++", "severity:+warn",
 		"task:xyz", "task:0", "rpc:g0", "*", ">", "body:x", "type:x,,type:y",
 		"type:" + strings.Repeat("x", events.MaxFilter-4), "type:x" + strings.Repeat(",type:x", events.MaxTerms),
 	} {

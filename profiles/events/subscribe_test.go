@@ -79,7 +79,7 @@ func TestPR05NamesAreLiteral(t *testing.T) {
 	store := newMemory(t)
 	s := serve(t, "pipe", events.Options{Store: store}, endpoint.Bounds{ErrorBudget: 1000})
 	p := s.dial(subscriber)
-	names := []string{"*", ">", "a b", "\r\n", "\x00", "$JS.API.x", "$SYS.x", "../../x", "%", "_", "'; DROP TABLE log; --"}
+	names := []string{"*.x", ">", "a b", "\r\n", "\x00", "$JS.API.x", "$SYS.x", "../../x", "%", "_", "'; DROP TABLE log; --"}
 	var subs []*events.Subscription
 	for _, name := range names {
 		subs = append(subs, p.subscribe(t, events.SubscribeOptions{Filter: "type:" + name, Name: name}))
@@ -252,7 +252,7 @@ func TestDeniedTypesDoNotExist(t *testing.T) {
 		s := serve(t, "pipe", events.Options{Access: access, Store: newMemory(t)}, endpoint.Bounds{})
 		zero := uint64(0)
 		p := s.dial(identity)
-		live, stored := p.subscribe(t, events.SubscribeOptions{}), p.subscribe(t, events.SubscribeOptions{After: &zero})
+		live, stored := p.subscribe(t, events.SubscribeOptions{Filter: "type:*"}), p.subscribe(t, events.SubscribeOptions{After: &zero})
 		pub := p.publisher(t)
 		defer pub.Close()
 		send := func(list ...string) { // id.type

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -37,8 +36,8 @@ func newEventsSubscribe(f *flags) *cobra.Command {
 line shows PARTNER/TYPE, an object has the member partner beside event_type.
 
 A filter is key:value pairs separated by commas, keys type, severity, task and rpc
-(ids in hex). An event is printed if for each key one of the values matches; there are
-no wildcards.
+(ids in hex). An event is printed if for each key one of the values matches. A type that
+ends in * matches any rest, a severity that ends in + also the higher ones.
 
 After a lost connection this reconnects, and if the endpoint stores events none is
 missed. With --name this also holds between runs: $XDG_STATE_HOME/swp-client (default
@@ -46,7 +45,7 @@ missed. With --name this also holds between runs: $XDG_STATE_HOME/swp-client (de
 starts after another cursor; 0 is the oldest stored event. Events that are no longer
 stored are reported on standard error.`,
 		Example: `  swp-client events subscribe swp+tls://127.0.0.1:7777
-  swp-client events subscribe swp+tls://127.0.0.1:7777 --filter type:build.done,severity:warn,severity:error
+  swp-client events subscribe swp+tls://127.0.0.1:7777 --filter 'type:build.*,severity:warn+'
   swp-client events subscribe swp+quic://127.0.0.1:7777 --name dashboard --json | jq .body`,
 	}
 	var o subscribeFlags
@@ -87,7 +86,7 @@ func (f *flags) subscribe(ctx context.Context, address string, o *subscribeFlags
 	if len(o.name) > events.MaxName {
 		return &usageError{fmt.Sprintf("--name has %d octets, want at most %d", len(o.name), events.MaxName)}
 	}
-	l := &listener{f: f, of: origin{target([]string{address}), filter.Types()}, w: &o.wanted}
+	l := &listener{f: f, of: origin{target([]string{address}), filter}, w: &o.wanted}
 	follow := client.EventsOptions{
 		SubscribeOptions: events.SubscribeOptions{Filter: o.filter, Name: o.name},
 		Patience:         o.patience, Silence: f.timeout,
@@ -120,22 +119,14 @@ func (f *flags) subscribe(ctx context.Context, address string, o *subscribeFlags
 // origin is where the events of a subscription come from. A delivered event has the
 // event_type that it has there.
 type origin struct {
-	target string   // partners in the address
-	types  []string // of the filter
+	target string // partners in the address
+	filter *events.Filter
 }
 
 // partner returns the partner that an event comes from, as partner/partner if it is behind
 // another; empty for an event of the endpoint.
 func (o origin) partner(eventType string) string {
-	if slices.Contains(o.types, eventType) {
-		return o.target
-	}
-	partner := ""
-	for _, name := range o.types {
-		if before, ok := strings.CutSuffix(name, "/"+eventType); ok && (partner == "" || len(before) < len(partner)) {
-			partner = before
-		}
-	}
+	partner, _ := o.filter.Path(eventType)
 	return strings.Trim(o.target+"/"+partner, "/")
 }
 
