@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/partners"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport/transporttest"
@@ -284,8 +285,26 @@ func TestCallersOfAPartnerDoNotShareKeys(t *testing.T) {
 	}
 }
 
+func TestCallersOfTheFrontsAreToldToo(t *testing.T) {
+	b, a := open(t, "b", "access: {rules: [{identity: spiffe://a.example/swpd, for: \"http:alice\"}]}\n"+modernYAML(t)), open(t, "a", httpYAML)
+	a.trusting("b", b, b.addrs[0])
+	b.trusting("a", a)
+	a.connected("b")
+	a.telling("b", "caller")
+	for header, want := range map[string]string{"Authorization: Bearer secret-a": sayTool, "X-Nothing: x": "ERR_SECURITY_POLICY"} {
+		if _, _, got := post(t, a.front()+"/mcp/b/modern", modernCall, append(slices.Clone(modernHeaders), header)...); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", header, got, want)
+		}
+	}
+}
+
 func TestStatusWarnsOfAPartnerThatCannotBeToldWhoCalls(t *testing.T) {
-	set, err := all.New(all.Options{})
+	seen := make(chan bool, 2)
+	set, err := all.New(all.Options{RPC: rpc.Options{Methods: map[string]rpc.Method{"look": {Inline: func(req *profiles.Request, _ []byte) ([]byte, error) {
+		_, told := req.Extensions.Lookup(profiles.ExtCaller)
+		seen <- told
+		return nil, nil
+	}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,6 +317,9 @@ func TestStatusWarnsOfAPartnerThatCannotBeToldWhoCalls(t *testing.T) {
 		return strings.Contains(body, "partner old cannot be told who calls")
 	}
 	a.until("a warning", warned)
+	if _, err := rpc.Call(t.Context(), a.mustDial(a.addrs[0]).Session, "old/look", nil); err != nil || <-seen {
+		t.Errorf("an older partner: %v, or it was told", err)
+	}
 	a.telling("old", "none")
 	a.until("no warning", func() bool { return !warned() })
 }

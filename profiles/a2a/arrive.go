@@ -89,7 +89,7 @@ func (s *Service) refuseTask(req *profiles.Request, in *TaskBody, err error) err
 		return err
 	}
 	s.mu.Lock()
-	taken := s.tasks.byKey[keyOf(req.Session.Peer().Identity, in.TaskID)] != nil
+	taken := s.tasks.byKey[keyOf(req.Identity(), in.TaskID)] != nil
 	s.mu.Unlock()
 	if taken {
 		return err
