@@ -138,8 +138,7 @@ func TestAnAssertedCallerIsPartOfTheIdentity(t *testing.T) {
 					t.Errorf("%d: %q, %v", i, got, err)
 				}
 			}
-			w.rec.await(t, "reports", func(r *recorder) bool { return len(r.reports) == 2*i+2 })
-			if got := w.rec.reports[2*i+1].Peer.Identity; got != row.want {
+			if got := w.rec.report(t, 2*i+1).Peer.Identity; got != row.want {
 				t.Errorf("%d: reported as %q", i, got)
 			}
 		}

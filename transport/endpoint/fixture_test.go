@@ -130,6 +130,15 @@ func (r *recorder) Closed(_ *endpoint.Session, cause error) {
 
 func (r *recorder) Refused(*transport.Peer) { r.update(func() { r.refused++ }) }
 
+// report waits for the report of an exchange, the first of which is 0.
+func (r *recorder) report(t *testing.T, i int) endpoint.Report {
+	t.Helper()
+	r.await(t, "report", func(r *recorder) bool { return len(r.reports) > i })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reports[i]
+}
+
 // await waits until ok holds of what was recorded.
 func (r *recorder) await(t *testing.T, what string, ok func(*recorder) bool) {
 	t.Helper()

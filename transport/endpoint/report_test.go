@@ -100,10 +100,7 @@ func TestEachExchangeIsReportedOnceWithWhatItWas(t *testing.T) {
 				synctest.Wait() // it was read
 				_ = r.conn.Close(0)
 			}
-			r.rec.await(t, "report", func(rec *recorder) bool { return len(rec.reports) > i })
-			r.rec.mu.Lock()
-			got := r.rec.reports[i]
-			r.rec.mu.Unlock()
+			got := r.rec.report(t, i)
 			operation, name := "op", row.what
 			if row.what == "unsaid" {
 				operation, name = "REQ", ""
