@@ -20,9 +20,13 @@ type actionError struct {
 func (e *actionError) Unwrap() error { return e.error }
 
 // ActionOf returns the action whose failure is the cause of err, such as a call of
-// acme/swp.artifacts.list for a download from partner acme. ok is false if the failed
+// acme/swp.artifacts.list for a download from partner acme, or server/discover for the call
+// of a tool. The name is empty for the default MCP server. ok is false if the failed
 // action is the one that the caller has named.
 func ActionOf(err error) (a Action, ok bool) {
+	if failed, ok := errors.AsType[*MCPError](err); ok {
+		return failed.action, failed.action != (Action{})
+	}
 	failed, ok := errors.AsType[*actionError](err)
 	if !ok {
 		return Action{}, false

@@ -84,6 +84,8 @@ type MCPError struct {
 
 	// Author is the endpoint that wrote the error. It is empty for an error of the server.
 	Author
+
+	action Action // that was answered with this error
 }
 
 func (e *MCPError) Error() string {
@@ -195,9 +197,19 @@ func (m *MCP) Call(ctx context.Context, method string, params map[string]any, no
 	case response.Error != nil:
 		_, endpoint := response.Error.endpoint()
 		response.Error.Author = m.c.author(endpoint, m.target)
+		response.Error.action = m.action(method, params)
 		return nil, response.Error
 	}
 	return response.Result, nil
+}
+
+// action is a request of this conversation in the words of access rules.
+func (m *MCP) action(method string, params map[string]any) Action {
+	name := m.target
+	if tool, ok := params["name"].(string); ok && method == mcpmap.MethodToolsCall && name != "" {
+		name += "/" + tool
+	}
+	return Action{"mcp", method, name}
 }
 
 // withMeta adds the metadata of a modern request.

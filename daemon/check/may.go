@@ -43,7 +43,8 @@ type Answer struct {
 	Allow string `json:"allow,omitempty"`
 
 	// AllowClient is YAML for an entry that would allow everything that an MCP client needs
-	// to use this server; empty if that is the same as Allow.
+	// to use this server; empty if that is the same as Allow. For a call that is allowed it
+	// is empty unless the identity can open no conversation with the server.
 	AllowClient string `json:"allow_client,omitempty"`
 
 	// Absent says that the name does not exist here, so that no rule is missing.
@@ -208,6 +209,9 @@ func orNone(names []string) string {
 func (a *Answer) suggest(policy *access.Policy) {
 	switch {
 	case a.Allowed:
+		if a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && !a.Absent {
+			a.suggestClient(policy)
+		}
 		return
 	case strings.Contains(a.Identity+a.Operation+a.Name, "*"):
 		a.Notes = append(a.Notes, "no pattern stands for a star alone, so that no rule allows this and nothing else")
@@ -248,7 +252,13 @@ func (a *Answer) suggestClient(policy *access.Policy) {
 		if cut < 0 || a.Partner != nil && cut == len(a.Partner.Name) {
 			return // the tool does not exist
 		}
-		server, tool, call = a.Name[:cut], a.Name, true
+		server, tool, call = a.Name[:cut], a.Name, !a.Allowed
+		if a.Allowed {
+			if policy.Allowed(a.Identity, "mcp", mcpmap.MethodDiscover, server) || policy.Allowed(a.Identity, "mcp", mcpmap.MethodInitialize, server) {
+				return
+			}
+			a.Notes = append(a.Notes, fmt.Sprintf("a client also needs %s or %s of %s, and no rule allows them to this identity", mcpmap.MethodDiscover, mcpmap.MethodInitialize, server))
+		}
 	case slices.Contains(clientMethods, a.Operation), strings.HasPrefix(a.Operation, "notifications/"):
 	default:
 		return

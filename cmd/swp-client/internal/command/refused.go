@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 )
@@ -75,9 +76,17 @@ func requests() map[string]request {
 	}
 }
 
-// requestOf describes a step that a command takes before, or in place of, its own request.
-func requestOf(step client.Action) request {
-	return request{what: "the method", profile: step.Profile, operation: step.Operation}
+// requestOf describes a step of a command. list is the command that lists what may be used,
+// which for a method there is none of.
+func requestOf(step client.Action, list string) request {
+	r := request{what: "the method", profile: step.Profile, operation: step.Operation}
+	if step.Profile == "mcp" {
+		r.list, r.what = list, step.Operation+" of the MCP server"
+		if step.Operation == mcpmap.MethodToolsCall {
+			r.what = "the tool"
+		}
+	}
+	return r
 }
 
 // target is what the address names behind the endpoint.
@@ -108,7 +117,7 @@ func (f *flags) help(err error, r *cli.Report) {
 	asked, known := requests()[path]
 	name := ""
 	if step, ok := client.ActionOf(err); ok {
-		asked, name, known = requestOf(step), visible(step.Name), true
+		asked, name, known = requestOf(step, asked.list), visible(step.Name), true
 	} else if known {
 		name = asked.named(f, args)
 	}
