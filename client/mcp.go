@@ -27,6 +27,16 @@ func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
 	return &info, nil
 }
 
+// Partners returns the partners of the endpoint that the address names, as far as the rules
+// there let this identity act on their objects.
+func (c *Client) Partners(ctx context.Context) ([]string, error) {
+	var info rpc.Info
+	if err := rpc.CallJSON(ctx, c.Session, rpc.MethodInfo, nil, &info); err != nil {
+		return nil, c.Explain(err)
+	}
+	return info.Partners, nil
+}
+
 // honours reports whether the peer says that it supports an extension type.
 func (c *Client) honours(ctx context.Context, profile, extension uint64) (bool, error) {
 	if info := c.info.Load(); info != nil {

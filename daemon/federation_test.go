@@ -444,6 +444,20 @@ func TestMethodsOfAnEndpointAreCalledByTarget(t *testing.T) {
 	})
 }
 
+func TestAnIdentityIsToldOfPartnersThatItsRulesReach(t *testing.T) {
+	for rule, want := range map[string][]string{
+		"{identity: '**'}": {"b"},
+		"{identity: '**', profile: [rpc, events], name: ['swp.*', 'b/orders']}":            {"b"},
+		"{identity: '**', profile: [rpc, events], name: ['swp.*', 'bb/orders', b-orders]}": nil,
+	} {
+		a, _ := pairOf(t, 0, "access: {rules: ["+rule+"]}\n", "")
+		var info rpc.Info
+		if err := rpc.CallJSON(t.Context(), a.mustDial(a.addrs[0]).Session, rpc.MethodInfo, nil, &info); err != nil || !slices.Equal(info.Partners, want) {
+			t.Errorf("%s: %q, %v, want %q", rule, info.Partners, err, want)
+		}
+	}
+}
+
 func TestWhatCannotGoToAPartnerIsRefused(t *testing.T) {
 	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
 		blob := state.State{Blob: []byte("kept nowhere")}

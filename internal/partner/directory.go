@@ -42,6 +42,15 @@ func (d *Directory) Links() []*Link {
 	return nil
 }
 
+// Names returns the names of the links, sorted.
+func (d *Directory) Names() []string {
+	var names []string
+	for _, l := range d.Links() {
+		names = append(names, l.Name())
+	}
+	return names
+}
+
 // Split splits partner/rest into the link and the rest.
 func (d *Directory) Split(name string) (l *Link, rest string, ok bool) {
 	t := d.now.Load()

@@ -50,6 +50,10 @@ type Options struct {
 	// are no partners.
 	Partner func(identity string) bool
 
+	// Partners returns the names of the federation partners, for swp.info. It is called on the
+	// read loop. Nil: there are none.
+	Partners func() []string
+
 	// Methods returns the optional built-in methods that a federation partner may call, for
 	// swp.info. It is called on the read loop. Nil: there are none.
 	Methods func(peer *profiles.Peer) []string
@@ -341,6 +345,9 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 		if info.Partner && opts.Methods != nil {
 			info.Methods = opts.Methods(peer)
 		}
+		if opts.Partners != nil {
+			info.Partners = s.reached(opts, peer.Identity)
+		}
 		for _, p := range s.Registry.All() {
 			types := make([]uint64, len(p.Types))
 			for i, row := range p.Types {
@@ -353,4 +360,14 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 		}
 		return info
 	}
+}
+
+// reached returns the partners on whose objects the rules let an identity act in some
+// profile.
+func (s *Set) reached(opts Options, identity string) []string {
+	return slices.DeleteFunc(opts.Partners(), func(partner string) bool {
+		return !slices.ContainsFunc(s.Registry.All(), func(p *profiles.Profile) bool {
+			return profiles.Reaches(opts.Access, identity, p.Name, partner)
+		})
+	})
 }

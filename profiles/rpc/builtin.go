@@ -46,6 +46,10 @@ type Info struct {
 	// forwarded messages of both ends.
 	Partner bool `json:"partner,omitempty"`
 
+	// Partners are the names of the federation partners here on whose objects the rules let
+	// the peer act.
+	Partners []string `json:"partners,omitempty"`
+
 	// IdleMillis is the idle timeout of a connection in milliseconds, without a message and
 	// with nothing in flight. 0 means unknown.
 	IdleMillis int64 `json:"idle_ms,omitempty"`

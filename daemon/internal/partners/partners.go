@@ -138,7 +138,8 @@ func (p *Partners) Of(name string) (string, bool) {
 // Offer implements part.Part. It wraps the local backends, so that names of partners are
 // looked up first.
 func (p *Partners) Offer(o *all.Options) error {
-	o.Partner, o.A2A.Refused, o.A2A.Wrong = p.directory.Asked, p.refusedTask, p.wrongTask
+	o.Partner, o.Partners = p.directory.Asked, p.directory.Names
+	o.A2A.Refused, o.A2A.Wrong = p.refusedTask, p.wrongTask
 	o.MCP.Backend = &partner.Backend{
 		Local: p.o.Local, Directory: &p.directory,
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },

@@ -66,6 +66,7 @@ first copied to a temporary file.`,
 		if err != nil {
 			return err
 		}
+		f.remarkLocal(cmd.Context(), args[0], "artifact", u.ArtifactID)
 		if f.asJSON {
 			return f.printJSON(printedArtifact{ID: u.ArtifactID, Size: u.Size, SHA256: hex.EncodeToString(u.Hash[:])})
 		}

@@ -136,6 +136,7 @@ func (f *flags) publish(ctx context.Context, address string, r *events.Record) e
 	if err := pub.Sync(ctx); err != nil {
 		return publishing(c.ExplainAbout(err, string(r.EventType)))
 	}
+	f.remarkLocal(ctx, address, "event_type", string(r.EventType))
 	if f.asJSON {
 		return f.printJSON(map[string]any{"event_id": string(r.EventID), "confirmed": 1})
 	}
@@ -197,6 +198,9 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 		if err = scan.Err(); errors.Is(err, bufio.ErrTooLong) {
 			err = fmt.Errorf("line %d has more than %d octets", read+1, maxLine-1)
 		}
+	}
+	if confirmed > p.skip {
+		f.remarkLocal(ctx, address, "event_type", string(r.EventType))
 	}
 	if f.asJSON {
 		err = errors.Join(f.printJSON(map[string]any{"id": p.id, "time": p.at, "confirmed": confirmed}), publishing(c.ExplainAbout(err, string(r.EventType))))

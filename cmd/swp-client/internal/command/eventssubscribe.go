@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -74,6 +75,7 @@ type listener struct {
 	of    origin
 	place *client.Place // nil without a name
 	w     *wanted
+	begun func()
 	from  uint64 // cursor of what was printed in full, told by the first delivery
 	skip  int    // events after it that were printed before
 }
@@ -86,7 +88,10 @@ func (f *flags) subscribe(ctx context.Context, address string, o *subscribeFlags
 	if len(o.name) > events.MaxName {
 		return &usageError{fmt.Sprintf("--name has %d octets, want at most %d", len(o.name), events.MaxName)}
 	}
-	l := &listener{f: f, of: origin{target([]string{address}), filter}, w: &o.wanted}
+	l := &listener{
+		f: f, of: origin{target([]string{address}), filter}, w: &o.wanted,
+		begun: sync.OnceFunc(func() { f.remarkLocal(ctx, address, "event_type", filter.Types()...) }),
+	}
 	follow := client.EventsOptions{
 		SubscribeOptions: events.SubscribeOptions{Filter: o.filter, Name: o.name},
 		Patience:         o.patience, Silence: f.timeout,
@@ -149,6 +154,7 @@ func (f *flags) openPlace(address string, o *subscribeFlags) (*client.Place, err
 }
 
 func (l *listener) deliver(d events.Delivery) error {
+	l.begun()
 	for i := range d.Events {
 		if l.skip > 0 {
 			l.skip--

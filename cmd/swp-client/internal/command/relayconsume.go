@@ -96,13 +96,14 @@ Ctrl-C ends it.`, exitData),
 const printedInFlight = 16
 
 func (f *flags) consume(ctx context.Context, address, topic string, o *consumeFlags) error {
-	lost := f.verbose
+	lost, remark := f.verbose, sync.OnceFunc(func() { f.remarkLocal(ctx, address, "topic", topic) })
 	c := client.Consumer{
 		Connect: func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
 		Topic:   topic, MaxInFlight: o.maxInFlight, Count: o.wanted.count,
 		Silence: f.timeout, Patience: o.patience, Drain: o.drain,
 		Process: func(_ context.Context, d *relay.Delivery) error { return f.write(d, o.raw) },
 		Attached: func(on *client.Client) {
+			remark()
 			if lost {
 				f.warnf("attached to %s at %s", topic, on.Peer().Identity)
 			}

@@ -195,6 +195,7 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 	if err != nil {
 		return errors.Join(relayAdvice(err), unconfirmed(err, "it is not confirmed", "--id "+printed.ID))
 	}
+	r.f.remarkLocal(ctx, r.f.address(), "topic", r.o.topic)
 	dead := error(nil)
 	if r.o.wait {
 		err := r.await(ctx, p, 1, func(_ []byte, d *printedDelivery) {
@@ -259,6 +260,9 @@ func (r *relayed) lines(ctx context.Context, p *client.Publisher) error {
 			line = fmt.Sprintf("line %d: ", r.lineOf(refused.Publication.ID))
 		}
 		err = errors.Join(fmt.Errorf("%s%w", line, relayAdvice(err)), unconfirmed(err, "not all lines are confirmed", "--lines --id "+printed.ID))
+	}
+	if r.taken > 0 {
+		r.f.remarkLocal(ctx, r.f.address(), "topic", r.o.topic)
 	}
 	if r.o.wait && err == nil {
 		err = r.await(ctx, p, r.taken, func(id []byte, d *printedDelivery) {
