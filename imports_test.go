@@ -72,7 +72,7 @@ var rules = []rule{
 
 	{"internal/partner", []string{"internal/backoff", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
-	{"internal/receipts", []string{"internal/audit", "internal/backoff", "profiles", "profiles/rpc"}, nil, "what partners sign for each other, of exchanges that others record"},
+	{"internal/receipts", []string{"e1", "internal/audit", "internal/backoff", "profiles", "profiles/rpc"}, nil, "what partners sign for each other, of exchanges that others record"},
 	{"internal/audit", []string{"internal/disk", "transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},
 	{"internal/caller", nil, []string{"github.com/go-jose/go-jose/v4"}, "assertions of callers, which the endpoint verifies and a link makes"},
 	{"internal/access", []string{"profiles"}, nil, "rules and patterns, for whoever has something to protect"},

@@ -21,6 +21,10 @@ const (
 	maxSignature = 1024     // octets
 	minMsgID     = 8        // octets of a msg_id
 	maxMsgID     = 64
+
+	// MaxExchange is how many octets Append of an Exchange appends at most.
+	MaxExchange = 1 + 1 + maxMsgID + 3*binary.MaxVarintLen64 + 4*sha256.Size + 2*maxTime
+	maxTime     = 7 // octets of a time
 )
 
 // Exchange is a statement about one exchange by one of its ends. Times have milliseconds.
@@ -79,6 +83,14 @@ func (x *Exchange) Append(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, millis(x.Began))
 	return binary.AppendUvarint(dst, millis(x.Ended))
+}
+
+// ParseExchange reads the octets of Append.
+func ParseExchange(octets []byte) (x Exchange, err error) {
+	d := &decoder{rest: octets}
+	x.decode(d)
+	d.end()
+	return x, d.err
 }
 
 func (x *Exchange) decode(d *decoder) {

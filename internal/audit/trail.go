@@ -211,8 +211,6 @@ type ReceiptFinding struct {
 	What              string // one word, such as differs
 	Text              string
 	Of                uint64 // sequence of the record of the exchange; 0: there is none
-	Profile           string // of the exchange
-	Operation         string
 	MsgID             []byte
 }
 
@@ -225,7 +223,7 @@ func (t *Trail) Find(f *ReceiptFinding) {
 		return
 	}
 	l := newLine(nil, time.Now(), actionFinding).text("event.outcome", "failure").text("user.id", f.Identity).text("swp.partner", f.Partner).
-		text("swp.profile", f.Profile).text("swp.operation", f.Operation).text("swp.outcome", "receipt:"+f.What).text("event.reason", f.Text)
+		text("swp.outcome", "receipt:"+f.What).text("event.reason", f.Text)
 	if f.Of > 0 {
 		l = l.number("swp.of", f.Of)
 	}

@@ -22,6 +22,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"hash/maphash"
 	"iter"
 	"maps"
 	"slices"
@@ -145,7 +146,9 @@ func (b *Book) look() {
 }
 
 func (b *Book) ledger(identity string) *Ledger {
-	return &Ledger{b: b, identity: identity, known: make(map[string]*entry)}
+	return &Ledger{
+		b: b, identity: identity, seed: maphash.MakeSeed(), index: make(map[uint64]uint64), due: ring{most: maxDue}, known: ring{most: maxKnown},
+	}
 }
 
 // of returns the ledger of a partner; nil if it is none, or if receipts are off.
@@ -203,9 +206,9 @@ func (b *Book) Recover(entries iter.Seq[*audit.Entry]) {
 	for e := range entries {
 		switch x, ok := e.Crossed(); {
 		case ok && x.Asked:
-			of(e.Other).Asked(x, About{e.Sequence, e.Profile, e.Operation})
+			of(e.Other).Asked(&x, e.Sequence)
 		case ok:
-			of(e.Identity).Answered(x, About{e.Sequence, e.Profile, e.Operation})
+			of(e.Identity).Answered(&x, e.Sequence)
 		case e.Finding():
 			if id, err := hex.DecodeString(e.MsgID); err == nil && e.Outcome != outcomeOf(differs) {
 				of(e.Identity).drop(id)

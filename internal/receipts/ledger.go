@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
@@ -32,6 +34,7 @@ func outcomeOf(what string) string { return "receipt:" + what }
 type Ledger struct {
 	b        *Book
 	identity string
+	seed     maphash.Seed
 	offer    atomic.Uint32 // an Offer
 	told     atomic.Bool   // the partner has seen in swp.info that it may send receipts
 
@@ -40,9 +43,9 @@ type Ledger struct {
 	mu      sync.Mutex // guards the following fields
 	name    string
 	session profiles.Session
-	due     []*entry          // asked, oldest first
-	known   map[string]*entry // answered, by msg_id
-	order   []string          // keys of known, oldest first
+	due     ring              // asked
+	known   ring              // answered
+	index   map[uint64]uint64 // serials in known, by the hash of the msg_id
 	sending bool
 	last    time.Time // when the last receipt was sent
 	number  uint64    // of the last receipt that was signed here
@@ -50,23 +53,6 @@ type Ledger struct {
 	room    float64   // receipts that may arrive now
 	refill  time.Time
 	figures Status
-}
-
-// entry is an exchange with its state.
-type entry struct {
-	x        audit.Exchange
-	about    About
-	tries    int
-	after    time.Time // not due before
-	repeated bool      // asked: the partner has kept a receipt with it
-	kept     bool      // answered: a receipt with it was kept
-	over     bool      // asked: no longer due
-}
-
-// About says which record of the trail is about an exchange.
-type About struct {
-	Sequence           uint64
-	Profile, Operation string
 }
 
 func (l *Ledger) set(p Partner) {
@@ -92,50 +78,64 @@ func (l *Ledger) forget() {
 
 // clear is forget with mu held.
 func (l *Ledger) clear() {
-	for _, e := range l.due {
-		e.over = true
-	}
-	l.figures.Skipped += uint64(len(l.due))
-	l.due, l.order = nil, nil
-	clear(l.known)
+	l.figures.Skipped += uint64(l.due.n)
+	l.due, l.known = ring{most: maxDue, last: l.due.last}, ring{most: maxKnown, last: l.known.last}
+	clear(l.index)
 }
 
-// Asked adds an exchange that this endpoint has opened. The ledger keeps x.
-func (l *Ledger) Asked(x audit.Exchange, about About) {
-	e := &entry{x: x, about: about}
+// Asked adds an exchange that this endpoint has opened. sequence is that of its record in
+// the trail.
+func (l *Ledger) Asked(x *audit.Exchange, sequence uint64) {
+	if len(x.MsgID) > e1.DefaultMaxMsgID {
+		return // no receipt can name it
+	}
+	s := newSlot(x, sequence)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.due) >= maxDue {
-		l.due[0].over = true
-		l.due[0] = nil
-		l.due = l.due[1:]
+	if l.due.add(s) {
 		l.figures.Skipped++
 	}
-	l.due = append(l.due, e)
 }
 
-// Answered adds an exchange that the partner has opened. The ledger keeps x. A later one
-// with the same msg_id replaces it.
-func (l *Ledger) Answered(x audit.Exchange, about About) {
-	e := &entry{x: x, about: about}
-	key := string(x.MsgID)
+// Answered adds an exchange that the partner has opened. sequence is that of its record in
+// the trail. A later exchange with the same msg_id replaces it.
+func (l *Ledger) Answered(x *audit.Exchange, sequence uint64) {
+	if len(x.MsgID) > e1.DefaultMaxMsgID {
+		return
+	}
+	s := newSlot(x, sequence)
+	key := l.hash(x.MsgID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known[key] == nil {
-		if len(l.order) >= maxKnown {
-			delete(l.known, l.order[0])
-			l.order = l.order[1:]
+	if l.known.n == maxKnown {
+		oldest := l.known.at(0)
+		if of := l.hash(oldest.id()); l.index[of] == oldest.serial {
+			delete(l.index, of)
 		}
-		l.order = append(l.order, key)
 	}
-	l.known[key] = e
+	l.known.add(s)
+	l.index[key] = l.known.last
+}
+
+func (l *Ledger) hash(id []byte) uint64 { return maphash.Bytes(l.seed, id) }
+
+// find returns the slot of an exchange that the partner has opened; nil if it is not known.
+func (l *Ledger) find(id []byte) *slot {
+	serial, ok := l.index[l.hash(id)]
+	if !ok {
+		return nil
+	}
+	if s := l.known.at(int(serial - l.known.at(0).serial)); bytes.Equal(s.id(), id) {
+		return s
+	}
+	return nil
 }
 
 // drop takes an exchange out that the partner will not confirm.
 func (l *Ledger) drop(id []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.due = slices.DeleteFunc(l.due, func(e *entry) bool { return bytes.Equal(e.x.MsgID, id) })
+	l.due.remove(func(s *slot) bool { return bytes.Equal(s.id(), id) })
 }
 
 // recovered takes note of a receipt in the trail.
@@ -147,12 +147,12 @@ func (l *Ledger) recovered(r *audit.Receipt) {
 		x := &r.Exchanges[i]
 		if !x.Asked {
 			confirmed[string(x.MsgID)] = true
-		} else if e := l.known[string(x.MsgID)]; e != nil {
-			e.kept = true
+		} else if s := l.find(x.MsgID); s != nil {
+			s.kept = true
 		}
 	}
 	if len(confirmed) > 0 {
-		l.due = slices.DeleteFunc(l.due, func(e *entry) bool { return confirmed[string(e.x.MsgID)] })
+		l.due.remove(func(s *slot) bool { return confirmed[string(s.id())] })
 	} else {
 		l.theirs = max(l.theirs, r.Number)
 	}
@@ -162,7 +162,7 @@ func (l *Ledger) status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.figures
-	s.Partner, s.Used, s.Waiting = l.name, Offer(l.offer.Load()) == Listed, len(l.due)
+	s.Partner, s.Used, s.Waiting = l.name, Offer(l.offer.Load()) == Listed, l.due.n
 	return s
 }
 
@@ -170,7 +170,7 @@ func (l *Ledger) status() Status {
 func (l *Ledger) begin(now time.Time) profiles.Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.session == nil || Offer(l.offer.Load()) != Listed || l.sending || now.Sub(l.last) < every || len(l.batch(now)) == 0 {
+	if l.session == nil || Offer(l.offer.Load()) != Listed || l.sending || now.Sub(l.last) < every || len(l.batch(now, 1)) == 0 {
 		return nil
 	}
 	l.sending, l.last = true, now
@@ -179,13 +179,10 @@ func (l *Ledger) begin(now time.Time) profiles.Session {
 
 // batch returns the exchanges of the next receipt: those that the partner has a receipt of
 // already, or those that it has not. The caller holds mu.
-func (l *Ledger) batch(now time.Time) (list []*entry) {
-	for _, e := range l.due {
-		if now.Before(e.after) || len(list) > 0 && e.repeated != list[0].repeated {
-			continue
-		}
-		if list = append(list, e); len(list) == audit.MaxExchanges {
-			break
+func (l *Ledger) batch(now time.Time, most int) (list []item) {
+	for i := 0; i < l.due.n && len(list) < most; i++ {
+		if s := l.due.at(i); s.due(now) && (len(list) == 0 || s.repeated == list[0].repeated) {
+			list = append(list, s.item())
 		}
 	}
 	return list
@@ -200,7 +197,7 @@ func (l *Ledger) send(ctx context.Context, session profiles.Session) {
 	}()
 	now := time.Now()
 	l.mu.Lock()
-	batch := l.batch(now)
+	batch := l.batch(now, audit.MaxExchanges)
 	l.mu.Unlock()
 	if len(batch) == 0 {
 		return // forgotten in the meantime
@@ -227,13 +224,13 @@ func (l *Ledger) send(ctx context.Context, session profiles.Session) {
 }
 
 // sign returns a receipt about exchanges.
-func (l *Ledger) sign(batch []*entry, now time.Time) (*audit.Receipt, error) {
+func (l *Ledger) sign(batch []item, now time.Time) (*audit.Receipt, error) {
 	l.mu.Lock()
 	l.number = max(l.number+1, uint64(max(0, now.UnixMilli()))) // also after a restart
 	r := &audit.Receipt{Signer: l.b.o.Self(), Partner: l.identity, Number: l.number, Time: now, Exchanges: make([]audit.Exchange, len(batch))}
 	l.mu.Unlock()
-	for i, e := range batch {
-		r.Exchanges[i] = e.x
+	for i := range batch {
+		r.Exchanges[i] = batch[i].x
 	}
 	return r, r.Sign(l.b.o.Certificate())
 }
@@ -254,7 +251,7 @@ const (
 var errSorted = errors.New("it does not say what is wrong with which exchange")
 
 // answer examines the answer to a receipt.
-func (l *Ledger) answer(batch []*entry, octets []byte, now time.Time) error {
+func (l *Ledger) answer(batch []item, octets []byte, now time.Time) error {
 	if len(octets) == 0 {
 		return errSorted
 	}
@@ -274,8 +271,8 @@ func (l *Ledger) answer(batch []*entry, octets []byte, now time.Time) error {
 	if len(theirs.Exchanges) != len(batch) {
 		return fmt.Errorf("it is about %d exchanges, want %d", len(theirs.Exchanges), len(batch))
 	}
-	for i, e := range batch {
-		if x := &theirs.Exchanges[i]; x.Asked || !bytes.Equal(x.MsgID, e.x.MsgID) {
+	for i := range batch {
+		if x := &theirs.Exchanges[i]; x.Asked || !bytes.Equal(x.MsgID, batch[i].x.MsgID) {
 			return fmt.Errorf("exchange %d is another one", i)
 		}
 	}
@@ -291,42 +288,38 @@ func (l *Ledger) answer(batch []*entry, octets []byte, now time.Time) error {
 }
 
 // sorted examines an answer without a receipt.
-func (l *Ledger) sorted(batch []*entry, of []byte, now time.Time) error {
+func (l *Ledger) sorted(batch []item, of []byte, now time.Time) error {
 	if len(of) != len(batch) || !slices.ContainsFunc(of, func(kind byte) bool { return kind != sortNew }) {
 		return errSorted
 	}
-	var lost, unanswered []*entry
-	l.mu.Lock()
-	for i, e := range batch {
-		switch of[i] {
-		case sortUnknown:
-			e.tries++
-			e.after = now.Add(pauses.After(e.tries - 1))
-			switch {
-			case e.tries < maxTries:
-			case e.x.Complete:
-				lost = append(lost, e)
-			case now.Sub(e.x.Ended) > mayLast: // the request has not arrived
-				unanswered = append(unanswered, e)
-			}
-		case sortRepeated:
-			if e.repeated { // it was sent as such
-				e.tries++
-				e.after = now.Add(pauses.After(e.tries - 1))
-			}
-			e.repeated = true
-		case sortNew:
-		default:
-			l.mu.Unlock()
-			return errSorted
-		}
+	if slices.ContainsFunc(of, func(kind byte) bool { return kind > sortRepeated }) {
+		return errSorted
 	}
-	l.figures.Unknown += uint64(len(lost))
-	l.figures.Skipped += uint64(len(unanswered))
+	var lost []item
+	l.mu.Lock()
+	l.due.each(batch, func(i int, s *slot) {
+		switch kind := of[i]; {
+		case kind == sortNew:
+		case kind == sortRepeated && !s.repeated:
+			s.repeated = true
+		default: // it is unknown, or was sent as repeated
+			s.retry(now)
+		}
+		switch {
+		case of[i] != sortUnknown || s.tries < maxTries:
+		case s.complete:
+			s.over = true
+			lost = append(lost, batch[i])
+			l.figures.Unknown++
+		case now.UnixNano()-s.ended > int64(mayLast): // the request has not arrived
+			s.over = true
+			l.figures.Skipped++
+		}
+	})
+	l.compact()
 	l.mu.Unlock()
-	l.over(slices.Concat(lost, unanswered))
-	for _, e := range lost {
-		l.find(unknown, e, "the partner does not know the exchange")
+	for i := range lost {
+		l.note(unknown, &lost[i], "the partner does not know the exchange")
 	}
 	if len(lost) > 0 {
 		l.b.o.Observe(Event{Partner: l.Name(), What: unknown, Text: "the partner does not know exchanges that this endpoint has had with it", Exchanges: len(lost)})
@@ -334,55 +327,58 @@ func (l *Ledger) sorted(batch []*entry, of []byte, now time.Time) error {
 	return nil
 }
 
+// retry notes that a receipt has failed, and when the next one is due.
+func (s *slot) retry(now time.Time) {
+	s.tries = min(s.tries+1, 200)
+	s.after = now.Add(pauses.After(int(s.tries) - 1)).UnixNano()
+}
+
 var pauses = backoff.Exponential{First: every, Longest: longPause}
 
 // failed puts exchanges back whose receipt has failed, maxTries times.
-func (l *Ledger) failed(batch []*entry, why string) {
+func (l *Ledger) failed(batch []item, why string) {
 	now := time.Now()
 	lost := 0
 	l.mu.Lock()
-	for _, e := range batch {
-		if e.tries++; e.tries >= maxTries {
-			e.over = true
+	l.due.each(batch, func(_ int, s *slot) {
+		if s.retry(now); s.tries >= maxTries {
+			s.over = true
 			lost++
 		}
-		e.after = now.Add(pauses.After(e.tries - 1))
-	}
+	})
 	l.compact()
 	l.figures.Skipped += uint64(lost)
 	l.mu.Unlock()
 	if lost > 0 {
-		first, last := batch[0].about.Sequence, batch[len(batch)-1].about.Sequence
+		first, last := batch[0].sequence, batch[len(batch)-1].sequence
 		text := fmt.Sprintf("no receipt for %d exchanges in records %d to %d: %s", lost, first, last, why)
-		l.find(unconfirmed, nil, text)
+		l.note(unconfirmed, nil, text)
 		l.b.o.Observe(Event{Partner: l.Name(), What: unconfirmed, Text: text, Exchanges: lost})
 	}
 }
 
 // over takes exchanges out that need no receipt any more.
-func (l *Ledger) over(batch []*entry) {
+func (l *Ledger) over(batch []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range batch {
-		e.over = true
-	}
+	l.due.each(batch, func(_ int, s *slot) { s.over = true })
 	l.compact()
 }
 
 func (l *Ledger) compact() {
-	l.due = slices.DeleteFunc(l.due, func(e *entry) bool { return e.over })
+	l.due.remove(func(s *slot) bool { return s.over })
 }
 
 // compare compares the statements of a partner with those of this endpoint.
-func (l *Ledger) compare(own []*entry, theirs *audit.Receipt) {
+func (l *Ledger) compare(own []item, theirs *audit.Receipt) {
 	wrong := 0
-	for i, e := range own {
-		in := e.x.Differs(&theirs.Exchanges[i])
+	for i := range own {
+		in := own[i].x.Differs(&theirs.Exchanges[i])
 		if in == "" {
 			continue
 		}
 		wrong++
-		l.find(differs, e, fmt.Sprintf("the two ends differ in the %s; receipt %d of the partner has its statement", in, theirs.Number))
+		l.note(differs, &own[i], fmt.Sprintf("the two ends differ in the %s; receipt %d of the partner has its statement", in, theirs.Number))
 	}
 	l.mu.Lock()
 	l.figures.Differing += uint64(wrong)
@@ -393,11 +389,11 @@ func (l *Ledger) compare(own []*entry, theirs *audit.Receipt) {
 	}
 }
 
-// find adds a finding to the trail. e may be nil.
-func (l *Ledger) find(what string, e *entry, text string) {
+// note adds a finding to the trail, about an exchange or about none.
+func (l *Ledger) note(what string, of *item, text string) {
 	f := &audit.ReceiptFinding{Partner: l.Name(), Identity: l.identity, What: what, Text: text}
-	if e != nil {
-		f.Of, f.Profile, f.Operation, f.MsgID = e.about.Sequence, e.about.Profile, e.about.Operation, e.x.MsgID
+	if of != nil {
+		f.Of, f.MsgID = of.sequence, of.x.MsgID
 	}
 	l.b.o.Find(f)
 }

@@ -182,11 +182,13 @@ func exchange(n int, asked bool) audit.Exchange {
 	}
 }
 
+func at(x audit.Exchange) *audit.Exchange { return &x }
+
 // asks has a ask b, n times from first on.
 func asks(a, b *end, first, n int) {
 	for i := first; i < first+n; i++ {
-		b.book.Answers(a.identity).Answered(exchange(i, false), About{uint64(i), "rpc", "call"})
-		a.book.Asks(b.identity).Asked(exchange(i, true), About{uint64(i), "rpc", "RPC_REQ"})
+		b.book.Answers(a.identity).Answered(at(exchange(i, false)), uint64(i))
+		a.book.Asks(b.identity).Asked(at(exchange(i, true)), uint64(i))
 	}
 }
 
@@ -298,10 +300,10 @@ func TestADifferenceIsFoundAtBothEnds(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			virtually(t, func(t *testing.T, a, b *end) {
 				asks(a, b, 1, 1)
-				b.book.Answers(a.identity).Answered(exchange(2, false), About{2, "rpc", "call"})
+				b.book.Answers(a.identity).Answered(at(exchange(2, false)), 2)
 				x := exchange(2, true)
 				row.edit(&x)
-				a.book.Asks(b.identity).Asked(x, About{3, "rpc", "RPC_REQ"})
+				a.book.Asks(b.identity).Asked(&x, 3)
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				for of, e := range map[uint64]*end{3: a, 2: b} {
@@ -329,13 +331,13 @@ func TestADifferenceIsFoundAtBothEnds(t *testing.T) {
 func TestAnExchangeThatTheOtherEndKnowsLaterGetsItsReceiptLater(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		asks(a, b, 0, 5)
-		a.book.Asks(b.identity).Asked(exchange(7, true), About{7, "rpc", "RPC_REQ"})
+		a.book.Asks(b.identity).Asked(at(exchange(7, true)), 7)
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
 		if s := a.status(); s.Confirmed != 5 || s.Waiting != 1 {
 			t.Errorf("%+v", s)
 		}
-		b.book.Answers(a.identity).Answered(exchange(7, false), About{7, "rpc", "call"})
+		b.book.Answers(a.identity).Answered(at(exchange(7, false)), 7)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if s := a.status(); s.Confirmed != 6 || s.Waiting != 0 || s.Unknown != 0 || len(a.findings()) > 0 {
@@ -347,10 +349,10 @@ func TestAnExchangeThatTheOtherEndKnowsLaterGetsItsReceiptLater(t *testing.T) {
 func TestExchangesThatTheOtherEndNeverKnowsAreFindings(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		asks(a, b, 0, 5)
-		a.book.Asks(b.identity).Asked(exchange(7, true), About{7, "rpc", "RPC_REQ"})
+		a.book.Asks(b.identity).Asked(at(exchange(7, true)), 7)
 		unfinished := exchange(8, true)
 		unfinished.Complete = false
-		a.book.Asks(b.identity).Asked(unfinished, About{8, "rpc", "RPC_REQ"})
+		a.book.Asks(b.identity).Asked(&unfinished, 8)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if f := a.findings(); len(f) != 1 || f[0].What != unknown || f[0].Of != 7 {
@@ -408,8 +410,8 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		l := b.book.of(a.identity)
-		if len(l.known) != maxKnown || len(l.order) != maxKnown {
-			t.Errorf("b knows %d exchanges, in an order of %d", len(l.known), len(l.order))
+		if l.known.n != maxKnown || len(l.index) != maxKnown {
+			t.Errorf("b knows %d exchanges, in an order of %d", l.known.n, len(l.index))
 		}
 		a.mu.Lock()
 		a.away = false
@@ -525,7 +527,7 @@ func TestARestartLosesNoReceipt(t *testing.T) {
 // were kept.
 func (e *end) again(t *testing.T, n int) {
 	t.Helper()
-	asked := len((*e.book.ledgers.Load())[e.other.identity].known) == 0
+	asked := (*e.book.ledgers.Load())[e.other.identity].known.n == 0
 	dir := t.TempDir()
 	trail, err := audit.Open(audit.Options{Dir: dir, Identity: func() string { return e.identity }, Certificate: func() *tls.Certificate { return e.cert }})
 	if err != nil {
@@ -580,7 +582,7 @@ func TestReceiptsThatAreOffAreRefused(t *testing.T) {
 		if fault, ok := errors.AsType[*rpc.Error](err); !ok || fault.Code != rpc.CodeUnauthorized {
 			t.Errorf("%v", err)
 		}
-		a.book.Asks(b.identity).Asked(exchange(1, true), About{1, "rpc", "RPC_REQ"})
+		a.book.Asks(b.identity).Asked(at(exchange(1, true)), 1)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if f := a.findings(); len(f) != 1 || f[0].What != unconfirmed || a.status().Skipped != 1 {
@@ -627,7 +629,7 @@ func TestHostileReceiptsAreRefused(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := meet(t)
-				b.book.Answers(a.identity).Answered(exchange(0, false), About{1, "rpc", "call"})
+				b.book.Answers(a.identity).Answered(at(exchange(0, false)), 1)
 				_, err := b.book.Receive(t.Context(), &profiles.Peer{Identity: a.identity}, row.make(a, b))
 				fault, ok := errors.AsType[*rpc.Error](err)
 				if !ok || fault.Code != rpc.CodeInvalidRequest || fault.Retryable || !strings.Contains(fault.Message, row.want) {
@@ -682,7 +684,7 @@ func TestAReceiptOfWhoIsNoPartnerIsRefused(t *testing.T) {
 
 func TestAReceiptAboutUnknownExchangesIsNotKept(t *testing.T) {
 	a, b := meet(t)
-	b.book.Answers(a.identity).Answered(exchange(0, false), About{1, "rpc", "call"})
+	b.book.Answers(a.identity).Answered(at(exchange(0, false)), 1)
 	got, err := b.book.Receive(t.Context(), &profiles.Peer{Identity: a.identity}, a.made(func(r *audit.Receipt) { r.Exchanges = many(3) }))
 	if err != nil || string(got) != "\x01\x00\x01\x01" || len(b.receipts()) > 0 {
 		t.Errorf("%q, %v", got, err)
@@ -692,7 +694,7 @@ func TestAReceiptAboutUnknownExchangesIsNotKept(t *testing.T) {
 func TestAReceiptThatIsSentAgainIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := meet(t)
-		b.book.Answers(a.identity).Answered(exchange(0, false), About{1, "rpc", "call"})
+		b.book.Answers(a.identity).Answered(at(exchange(0, false)), 1)
 		octets := a.made(nil)
 		for i := range 2 {
 			_, err := b.book.Receive(t.Context(), &profiles.Peer{Identity: a.identity}, octets)

@@ -71,7 +71,7 @@ func (l *Ledger) refuse(why string) error {
 	l.mu.Lock()
 	l.figures.Refused++
 	l.mu.Unlock()
-	l.find(refused, nil, why)
+	l.note(refused, nil, why)
 	l.b.o.Observe(Event{Partner: l.Name(), What: refused, Text: why})
 	return &rpc.Error{Code: rpc.CodeInvalidRequest, Message: "the receipt is not valid: " + why}
 }
@@ -79,7 +79,7 @@ func (l *Ledger) refuse(why string) error {
 // sort looks the exchanges of a receipt up. It returns the kind of each; and if all are new,
 // or all are repeated, what this endpoint knows of them. fault says what makes the whole
 // receipt invalid.
-func (l *Ledger) sort(r *audit.Receipt) (own []*entry, kinds []byte, fault string) {
+func (l *Ledger) sort(r *audit.Receipt) (own []item, kinds []byte, fault string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.Number <= l.theirs {
@@ -97,17 +97,17 @@ func (l *Ledger) sort(r *audit.Receipt) (own []*entry, kinds []byte, fault strin
 			return nil, nil, "it is about one exchange twice"
 		}
 		seen[key] = true
-		e := l.known[key]
+		s := l.find(x.MsgID)
 		switch {
-		case e == nil:
+		case s == nil:
 			kinds = append(kinds, sortUnknown)
 			continue
-		case e.kept:
+		case s.kept:
 			kinds = append(kinds, sortRepeated)
 		default:
 			kinds = append(kinds, sortNew)
 		}
-		own = append(own, e)
+		own = append(own, s.item())
 	}
 	if kinds[0] == sortUnknown || slices.ContainsFunc(kinds, func(kind byte) bool { return kind != kinds[0] }) {
 		return nil, kinds, ""
@@ -116,11 +116,13 @@ func (l *Ledger) sort(r *audit.Receipt) (own []*entry, kinds []byte, fault strin
 }
 
 // keep takes note that exchanges have a receipt.
-func (l *Ledger) keep(own []*entry) {
+func (l *Ledger) keep(own []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.figures.Received++
-	for _, e := range own {
-		e.kept = true
+	for i := range own {
+		if s := l.find(own[i].x.MsgID); s != nil {
+			s.kept = true
+		}
 	}
 }

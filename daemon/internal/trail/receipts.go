@@ -55,7 +55,7 @@ func (t *Trail) RecordCall(r endpoint.CallReport) {
 		Profile: r.Profile, Operation: r.Type, Outcome: sentOutcome(&r), OK: r.Complete && r.Fault == nil,
 		In: uint64(r.Received), Out: uint64(r.Sent), Request: r.Request, Answer: r.Answer,
 		Crossing: audit.Crossing{
-			MsgID: append([]byte(nil), r.MsgID...), ProfileID: r.ProfileID, MsgType: r.MsgType, AnswerType: r.AnswerType,
+			MsgID: r.MsgID, ProfileID: r.ProfileID, MsgType: r.MsgType, AnswerType: r.AnswerType,
 			Caller: r.Caller, Target: r.Target, Complete: r.Complete,
 		},
 		Transport: telemetry.TransportOf(peer), Session: r.Session.ID(), Trace: telemetry.TraceID(profiles.TraceOf(r.Context)),
@@ -64,7 +64,8 @@ func (t *Trail) RecordCall(r endpoint.CallReport) {
 		rec.Profile = fmt.Sprint(r.ProfileID)
 	}
 	if sequence := t.append(file, &rec); sequence > 0 {
-		ledger.Asked(rec.Exchange(), receipts.About{Sequence: sequence, Profile: rec.Profile, Operation: rec.Operation})
+		x := rec.Exchange()
+		ledger.Asked(&x, sequence)
 	}
 }
 

@@ -272,12 +272,13 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 		return t.append(file, &rec)
 	}
 	rec.Crossing = audit.Crossing{
-		MsgID: slices.Clone(v.MsgID), ProfileID: v.ProfileID, MsgType: v.MsgType, AnswerType: r.AnswerType, Caller: r.Caller, Target: r.Target,
+		MsgID: v.MsgID, ProfileID: v.ProfileID, MsgType: v.MsgType, AnswerType: r.AnswerType, Caller: r.Caller, Target: r.Target,
 		Complete: r.Outcome != profiles.OutcomeLost,
 	}
 	sequence := t.append(file, &rec)
 	if sequence > 0 {
-		ledger.Answered(rec.Exchange(), receipts.About{Sequence: sequence, Profile: rec.Profile, Operation: rec.Operation})
+		x := rec.Exchange()
+		ledger.Answered(&x, sequence)
 	}
 	return sequence
 }
