@@ -99,6 +99,13 @@ func various(_ context.Context, req *profiles.Request, w profiles.Responder) err
 		done := req.Defer()
 		done(nil)
 		return nil
+	case "stripped":
+		req.Payload, req.Extensions = nil, nil
+		_, held, err := req.HoldLong()
+		if err != nil {
+			return err
+		}
+		return held.Finish(answer)
 	case "shed":
 		_, held, err := req.Hold()
 		if err != nil {
@@ -126,6 +133,7 @@ func TestBothEndsOfAnExchangeHaveTheSameDigests(t *testing.T) {
 			{what: "one", answers: []string{"answer"}, complete: true, last: typeAnswer},
 			{what: "parts", answers: []string{"part", "part", "part", "answer"}, complete: true, last: typeAnswer},
 			{what: "shed", answers: []string{"answer"}, complete: true, last: typeAnswer},
+			{what: "stripped", answers: []string{"answer"}, complete: true, last: typeAnswer},
 			{what: "refused", complete: true, last: endpoint.ErrorMsgType},
 			{what: "nothing"},
 			{what: "one way"},

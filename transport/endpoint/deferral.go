@@ -186,7 +186,6 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	}
 	s := l.s
 	profile, _ := s.opts.Registry.Lookup(l.req.ProfileID)
-	s.ep.digestRequest(&l.account, &l.req) // its octets are not kept
 	d := &deferred{exchange: exchange{
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: refuses, ctx: l.reqCtx, ended: l.traced,
 		account: l.account,

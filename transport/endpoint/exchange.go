@@ -414,7 +414,6 @@ func (e *exchange) Shed() {
 		e.mu.Unlock()
 		return
 	}
-	e.s.ep.digestRequest(&e.account, &e.req)
 	buf := e.buf
 	e.buf = bytes.Clone(e.req.MsgID)
 	e.req.MsgID, e.req.Extensions, e.req.Payload = e.buf, nil, nil

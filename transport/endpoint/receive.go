@@ -160,6 +160,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 		l.refuse(profile, profiles.AsError(err), ordinary)
 		return
 	}
+	l.s.ep.digestRequest(&l.account, &l.req) // the handler may release its octets
 	l.trace(profile)
 	err := l.callHandler(profile.Handler)
 	switch {

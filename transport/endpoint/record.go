@@ -154,7 +154,7 @@ func (r *record) free() {
 	records.Put(r)
 }
 
-// digestRequest takes the sums of the request, while its octets are there.
+// digestRequest takes the sums of the request, once.
 func (e *Endpoint) digestRequest(a *account, req *profiles.Request) {
 	if e.recorder != nil && a.opens {
 		a.recording().asked(&req.Envelope)
@@ -251,7 +251,6 @@ func (e *exchange) recordBegin() {
 	if e.done || e.answered || !e.account.opens {
 		return
 	}
-	e.s.ep.digestRequest(&e.account, &e.req)
 	r := e.account.record
 	if r.over || r.begun > 0 {
 		return
