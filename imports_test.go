@@ -47,6 +47,7 @@ var rules = []rule{
 
 	{"internal/backoff", nil, nil, "pauses between attempts, for whoever tries again"},
 	{"internal/plain", nil, nil, "errors in the words of users"},
+	{"internal/farend", []string{"profiles", "transport", "transport/endpoint"}, nil, "refusals by the other end, for the client and for the links of the server"},
 	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints and the connections that stand in for them in tests"},
 
 	{"internal/disk", []string{"store"}, nil, "files and directories, for every engine of a store; of store only the errors"},
@@ -70,7 +71,7 @@ var rules = []rule{
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},
 
-	{"internal/partner", []string{"internal/backoff", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
+	{"internal/partner", []string{"internal/backoff", "internal/farend", "internal/plain", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
 	{"internal/receipts", []string{"e1", "internal/audit", "internal/backoff", "profiles", "profiles/rpc"}, nil, "what partners sign for each other, of exchanges that others record"},
 	{"internal/audit", []string{"internal/disk", "transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/slimwire/swp/internal/farend"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -79,21 +80,21 @@ var advices = []advice{
 	{"not SWP", (*failure).otherProtocol, always(
 		"What listens there does not speak SWP over TLS. Is the port, and is the scheme of the address right?")},
 	{"denied", func(f *failure) bool { return f.code(profiles.SecurityPolicy) && f.c.lost() }, func(f *failure) string {
-		return "The server trusts this client's certificate but does not let its identity in. " + f.c.ifDenied()
+		return inWords(farend.Identity) + ". " + f.c.ifDenied()
 	}},
 	{"refused message", func(f *failure) bool { return f.code(profiles.SecurityPolicy) }, always(
 		"The server lets this identity in, but refused this message: its access rules do not allow it, or the chain of credentials that it names (--chain) is revoked, expired or unknown. The log of the server says which.")},
 	{"own certificate out of time", func(f *failure) bool { return f.refusedThere() && f.own != nil }, func(f *failure) string {
-		return fmt.Sprintf("The server refused this client's certificate, and this is why: %s. Renew it, or show another one with --cert and --key; if the dates are right, check the clock of this machine.", plain.Error(f.own))
+		return fmt.Sprintf("%s, and this is why: %s. Renew it, or show another one with --cert and --key; if the dates are right, check the clock of this machine.", inWords(farend.Certificate), plain.Error(f.own))
 	}},
 	{"refused certificate", (*failure).refusedThere, func(f *failure) string {
-		return fmt.Sprintf("The server refused this client's certificate %s. Show one from an authority that the server trusts with --cert and --key; its log says more, with reason \"untrusted\".", f.c.opts.Identity.Cert)
+		return fmt.Sprintf("%s %s. Show one from an authority that the server trusts with --cert and --key; its log says more, with reason \"untrusted\".", inWords(farend.Certificate), f.c.opts.Identity.Cert)
 	}},
 	{silentPartner, (*failure).beyond, (*failure).silentPartner},
 	{"no answer in time", (*failure).late, always(
 		"No answer in time. Check the address and whether something on the way drops packets (UDP for swp+quic), or allow more time with --timeout.")},
 	{"full", func(f *failure) bool { return f.code(profiles.RateLimitExceeded) }, always(
-		"The server is full or limits this identity. Try again later.")},
+		inWords(farend.Full) + ". Try again later.")},
 	{"idle here", func(f *failure) bool { return errors.Is(f.err, endpoint.ErrIdle) }, always(
 		"Nothing was in flight for so long that this client closed the connection. Run the command again.")},
 	{"ended after use", func(f *failure) bool { return f.ended() && f.c.peer != nil && f.c.peer.Answered() }, always(
@@ -105,7 +106,7 @@ var advices = []advice{
 	}},
 	{"ended before use", (*failure).ended, func(f *failure) string {
 		// Over TLS there is no reason in the error.
-		return "The server hung up. If it does so each time, it is full, or does not let this identity in. " + f.c.ifDenied()
+		return inWords(farend.HungUp) + ". " + f.c.ifDenied()
 	}},
 }
 
@@ -144,19 +145,11 @@ func (f *failure) otherProtocol() bool {
 		strings.Contains(f.text, "first record does not look like a TLS handshake")
 }
 
-// refusedThere reports whether the peer sent an alert about our certificate. In crypto/tls
-// an alert of the peer has no type; in quic-go it is only a number.
-func (f *failure) refusedThere() bool {
-	for _, alert := range []string{
-		"bad certificate", "unknown certificate", "certificate required", "certificate unknown", "expired certificate",
-		"unsupported certificate", "revoked certificate", "access denied", "unknown certificate authority",
-	} {
-		if strings.Contains(f.text, "tls: "+alert) {
-			return true
-		}
-	}
-	return false
-}
+// refusedThere reports whether the peer sent an alert about our certificate.
+func (f *failure) refusedThere() bool { return farend.Of(f.err) == farend.Certificate }
+
+// inWords is the beginning of an advice about a refusal by the server.
+func inWords(r farend.Refusal) string { return r.Words("The server", "this client") }
 
 func (f *failure) late() bool {
 	return errors.Is(f.err, context.DeadlineExceeded) || strings.Contains(f.text, "timeout") ||
@@ -215,7 +208,4 @@ func (e *SilentError) Error() string {
 }
 
 // ended reports whether the peer closed the connection without a reason.
-func (f *failure) ended() bool {
-	orderly := f.closed != nil && f.closed.Code == 0 && f.closed.Remote
-	return orderly || errors.Is(f.err, io.ErrUnexpectedEOF) || errors.Is(f.err, endpoint.ErrNoAnswer) || errors.Is(f.err, endpoint.ErrEnded) || errors.Is(f.err, syscall.ECONNRESET)
-}
+func (f *failure) ended() bool { return farend.Of(f.err) == farend.HungUp }

@@ -345,6 +345,38 @@ func (o *organisation) neverAdvises(key string) {
 	}
 }
 
+// says waits until the log and the status of an endpoint give a reason for a link.
+func (o *organisation) says(reason string) {
+	o.t.Helper()
+	o.await(`"msg":"partner not reached"`)
+	o.await(reason)
+	o.until("the reason of the link", func() bool {
+		_, status := o.get("/status")
+		return strings.Contains(status, reason)
+	})
+}
+
+func TestPartnerThatDoesNotKnowThisEndpointYetIsSaidToRefuseItsCertificate(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := open(t, "a", ""), open(t, "b", "")
+		a.trusting("b", b, b.addrs[transport])
+		a.says(b.addrs[transport] + ": it refused this endpoint's certificate; has it added this endpoint, with the output of swpd cert bundle?")
+	})
+}
+
+// Over TLS the code of the end is not known.
+func TestPartnerThatDeniesThisEndpointIsSaidToLockItOut(t *testing.T) {
+	for transport, words := range []string{
+		"it hung up; if it does so each time, it is full, or does not let this identity in",
+		"it trusts this endpoint's certificate but does not let its identity in; its operator finds it in access.deny",
+	} {
+		a, b := open(t, "a", ""), open(t, "b", "access: {deny: ['spiffe://a.example/**'], rules: [{identity: '**'}], agents: [{identity: '**', agent_ids: '**'}]}\n")
+		b.trusting("a", a)
+		a.trusting("b", b, b.addrs[transport])
+		a.says(b.addrs[transport] + ": " + words)
+	}
+}
+
 // Whoever answers at the address of a partner, under an authority that is not the
 // partner's, may be anybody.
 func TestStrangerAtTheAddressOfAPartnerIsNotTakenForIt(t *testing.T) {

@@ -87,7 +87,7 @@ func (l *Link) choose(cause error) {
 		if cause == nil {
 			cause = errBetter
 		}
-		l.opts.Observe(Event{Name: l.opts.Name, What: Lost, Up: old, Err: cause})
+		l.opts.Observe(Event{Name: l.opts.Name, What: Lost, Up: old, Err: ending(cause)})
 	}
 	close(changed) // after Lost: a woken waiter may report the result of dialling
 	if best != nil {

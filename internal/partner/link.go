@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/internal/farend"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
@@ -351,15 +352,15 @@ func (l *Link) every(u *Up) time.Duration {
 
 // dial tries the addresses in order. It stops if the partner dials in the meantime.
 func (l *Link) dial() error {
-	var all []error
+	failed := &unreachedError{}
 	for _, addr := range l.opts.Addresses {
 		err := l.dialOne(addr)
 		if err == nil || l.settled() {
 			return nil
 		}
-		all = append(all, fmt.Errorf("%s: %w", addr, err))
+		failed.addrs, failed.errs = append(failed.addrs, addr), append(failed.errs, err)
 	}
-	return errors.Join(all...)
+	return failed
 }
 
 // settled reports whether dialling can stop.
@@ -374,13 +375,16 @@ func (l *Link) dialOne(addr transport.Addr) error {
 	defer cancel()
 	conn, err := l.opts.Dial(ctx, addr)
 	if err != nil {
+		if how := farend.Of(err); how != farend.HungUp { // it may be no SWP at all
+			err = refusal(how, err)
+		}
 		return err
 	}
 	s := l.opts.Attach(conn)
 	info, err := l.ask(ctx, s)
 	if err != nil {
 		s.Close(profiles.OK)
-		return err
+		return refusal(farend.Of(err), err)
 	}
 	l.enter(&Up{Session: s, Dialled: true, info: info, since: time.Now()})
 	return nil

@@ -1,0 +1,87 @@
+package partner
+
+import (
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/slimwire/swp/internal/farend"
+	"github.com/slimwire/swp/internal/plain"
+	"github.com/slimwire/swp/transport"
+)
+
+// refusedError is the refusal of this endpoint by the partner, in words.
+type refusedError struct {
+	how farend.Refusal
+	err error
+}
+
+func (e *refusedError) Error() string {
+	words := e.how.Words("it", "this endpoint")
+	switch e.how {
+	case farend.Certificate:
+		words += "; has it added this endpoint, with the output of swpd cert bundle?"
+	case farend.Identity:
+		words += "; its operator finds it in access.deny"
+	}
+	return words
+}
+
+// Unwrap returns the error of the connection.
+func (e *refusedError) Unwrap() error { return e.err }
+
+// refusal returns err, in words if it is a refusal.
+func refusal(how farend.Refusal, err error) error {
+	if how == farend.None {
+		return err
+	}
+	return &refusedError{how, err}
+}
+
+// ending returns the cause of the end of a session, in words if the partner has given a reason.
+func ending(cause error) error {
+	how := farend.Of(cause)
+	if how == farend.HungUp { // its usual end
+		return cause
+	}
+	return refusal(how, cause)
+}
+
+// unreachedError is the error of a round of dialling. Its text names addresses with the same
+// error together, and each error in short, because logs and status cut long texts.
+type unreachedError struct {
+	addrs []transport.Addr
+	errs  []error // of each address
+}
+
+func (e *unreachedError) Error() string {
+	var order []string
+	where := make(map[string][]string)
+	for i, err := range e.errs {
+		text := inShort(e.addrs[i], err)
+		if where[text] == nil {
+			order = append(order, text)
+		}
+		where[text] = append(where[text], e.addrs[i].String())
+	}
+	for i, text := range order {
+		order[i] = strings.Join(where[text], ", ") + ": " + text
+	}
+	return strings.Join(order, "; ")
+}
+
+// Unwrap returns the error of each address.
+func (e *unreachedError) Unwrap() []error { return e.errs }
+
+// inShort returns the text of an error of an address, without the address.
+func inShort(addr transport.Addr, err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return plain.Error(op.Err)
+	}
+	if refused, ok := errors.AsType[*transport.RefusedError](err); ok && !errors.As(err, new(*refusedError)) {
+		if text := plain.Error(err); strings.HasSuffix(text, plain.Error(refused)) {
+			return plain.Error(refused)
+		}
+	}
+	return strings.TrimPrefix(plain.Error(err), "dial "+addr.HostPort()+": ")
+}
