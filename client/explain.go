@@ -18,7 +18,7 @@ import (
 // Explained is an error with advice.
 type Explained struct {
 	What string // what failed; may be empty
-	By   Author // the endpoint behind the peer that said so, if any
+	By   Author // the endpoint that said so, if known
 	Do   string // what to do; may be empty
 	Err  error  // the cause
 
@@ -27,8 +27,10 @@ type Explained struct {
 
 func (e *Explained) Error() string {
 	s := plain.Error(e.Err)
-	if by := e.By.String(); by != "" {
-		s = by + ": " + s
+	if code, _, ok := Refusal(e); ok {
+		if by := e.By.Said(code); by != "" {
+			s += "; " + by
+		}
 	}
 	if e.What != "" {
 		s = e.What + ": " + s
@@ -64,18 +66,18 @@ func (c *Client) ExplainAbout(err error, name string) error {
 	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Code == profiles.Internal && fault.Detail == profiles.PayloadTooLarge.String() {
 		return &tooLargeError{cmp.Or(c.opts.Endpoint.Envelope.MaxPayload, e1.DefaultMaxPayload), err}
 	}
-	e := &Explained{What: c.address, By: c.behind(err, name), Err: err}
+	e := &Explained{What: c.address, By: c.wrote(err, name), Err: err}
 	e.advice, e.Do = c.advise(err, name)
 	return e
 }
 
-// behind returns the endpoint behind the peer that has refused a request about a name.
-func (c *Client) behind(err error, name string) Author {
+// wrote returns the endpoint that has refused a request about a name.
+func (c *Client) wrote(err error, name string) Author {
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		name = refused.Publication.Topic
 	}
 	endpoint := writer(err)
-	if endpoint == "" || c.peer == nil || endpoint == c.peer.Peer().Identity {
+	if endpoint == "" || c.peer == nil {
 		return Author{}
 	}
 	return c.author(endpoint, name)
