@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -50,6 +51,16 @@ func (c *Client) honours(ctx context.Context, profile, extension uint64) (bool, 
 		return false, err
 	}
 	return slices.Contains(info.Extensions[profile], extension), nil
+}
+
+// CheckChain returns an error if the peer does not say that it checks the chain of credentials
+// that a message names, whatever its profile: such a peer would do without the credentials.
+func (c *Client) CheckChain(ctx context.Context) error {
+	checks, err := c.honours(ctx, 0, profiles.ExtChain)
+	if err == nil && !checks {
+		err = fmt.Errorf("%s does not announce that it checks credentials in every profile (extension 50), so it would act without them; leave out --chain", c.address)
+	}
+	return err
 }
 
 // CheckTarget returns an error if the peer ignores the name of a server: such a peer would

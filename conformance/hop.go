@@ -139,6 +139,5 @@ func (l *hopLane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, err
 	if err != nil {
 		return nil, err
 	}
-	env.Extensions = profiles.AppendChain(ctx, env.Extensions) // of the credentials that Forward has sent
 	return l.Lane.Call(ctx, env)
 }

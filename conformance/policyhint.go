@@ -18,8 +18,7 @@ func buildPolicyHint(setup string) (func(*stage) error, error) {
 		return serving(hintedProfiles), nil
 	case vectors.Relay:
 		return func(s *stage) error {
-			h := s.hints()
-			return buildHop(s, h, rpc.Options{Policy: h})
+			return buildHop(s, s.hints(), rpc.Options{})
 		}, nil
 	}
 	return nil, fmt.Errorf("%w: nothing here plays setup %q", ErrNotPlayed, setup)
@@ -53,7 +52,7 @@ func (s *stage) hints() *policyhint.Hints {
 func hintedProfiles(s *stage) ([]*profiles.Profile, error) {
 	h := s.hints()
 	done := rpc.Method{Inline: func(*profiles.Request, []byte) ([]byte, error) { return []byte("done"), nil }}
-	calls, err := rpc.New(rpc.Options{Policy: h, Methods: map[string]rpc.Method{"vector.done": done, "vector.bare": done}})
+	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{"vector.done": done, "vector.bare": done}})
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ const childEnv = "SWPD_TEST_CHILD"
 
 // childMain is a small legacy MCP server. Its tools: pid (answers its process
 // id), wait (answers when the socket it is given is closed), hang (never
-// answers), say (writes its argument to standard error).
+// answers), say (writes its argument to standard error), note (appends it to the file
+// NOTES).
 func childMain() int {
 	switch os.Getenv(childEnv) {
 	case "modern":
@@ -52,6 +53,13 @@ func childMain() int {
 		case m.Params.Name == "say":
 			fmt.Fprintln(os.Stderr, m.Params.Arguments["text"])
 			reply(m.ID, `"said"`)
+		case m.Params.Name == "note":
+			file, err := os.OpenFile(os.Getenv("NOTES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err == nil {
+				fmt.Fprintln(file, m.Params.Arguments["text"])
+				_ = file.Close()
+			}
+			reply(m.ID, `{"content":[]}`)
 		case m.Params.Name == "wait":
 			go func(id json.RawMessage, socket string) {
 				if conn, err := net.Dial("unix", socket); err == nil {

@@ -135,7 +135,7 @@ func (d *daemon) makeBackends() error {
 		return err
 	}
 	d.add(d.inside)
-	d.teams, err = teams.New(teams.Options{Config: d.config, Log: d.log, Records: d.state, Door: d.door(), Served: d.served})
+	d.teams, err = teams.New(teams.Options{Config: d.config, Log: d.log, Records: d.state, Door: d.door(), Served: d.served, Declare: d.hints.SetTeams})
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (d *daemon) makeBackends() error {
 	})
 	d.add(d.partners)
 	d.endpoints.InFlightOf = d.partners.InFlight
-	d.hints.Behind(d.partners.Target)
+	d.hints.Behind(d.partners.Target, func(agentID string) (string, bool) { return d.served.Set().A2A.Declared(agentID) })
 	d.exchanges.Name(d.servers.Has, d.partners.Of)
 	return nil
 }

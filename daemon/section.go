@@ -61,6 +61,7 @@ func (d *daemon) sections() []part.Section {
 		guard.Section(later(&d.guard)),
 		identity.Section(later(&d.credentials)),
 		fronts.Section(later(&d.fronts)),
+		served.HintsSection(later(&d.hints)),
 		served.CardsSection(later(&d.cards)),
 		served.VerifiersSection(later(&d.verifiers)),
 		telemetry.AccessLogSection(later(&d.exchanges)),

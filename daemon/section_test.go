@@ -34,6 +34,8 @@ func visitKeys(t *testing.T, at string, v reflect.Value, look func(key string)) 
 			field.SetBool(!field.Bool())
 		case reflect.Int, reflect.Int64:
 			field.SetInt(field.Int() + 1)
+		case reflect.Pointer:
+			field.Set(reflect.New(field.Type().Elem()))
 		case reflect.Slice:
 			field.Set(reflect.Append(field, reflect.New(field.Type().Elem()).Elem()))
 		case reflect.Map:

@@ -54,10 +54,16 @@ func (c Carriers) Forward(ctx context.Context, lane Lane, m *Onward) (context.Co
 	return ctx, nil
 }
 
+// errUnheld refuses a message under a chain that the next endpoint would not look at.
+var errUnheld = &Error{
+	Code: SecurityPolicy, Detail: ErrChain.Detail, Domain: true, Text: "the next endpoint does not check credentials of messages of this kind",
+}
+
 // carried is the data that a context carries.
 type carried struct {
 	trace      Trace
 	hints      []Hint
+	policy     Policy // of the endpoint where the hints were set; nil elsewhere
 	delegation *Delegation
 	refusal    error  // of a message that names a chain without having its delegation
 	chain      string // chain_id that calls name
@@ -102,6 +108,9 @@ func WithForward(ctx context.Context, c Carrier, m Onward, lifecycle func(*e1.En
 			return err
 		}
 		if chain := carriedBy(on).chain; chain != carriedBy(ctx).chain {
+			if HeedsOn(lane, 0, ExtEndpoint) && !HeedsOn(lane, 0, ExtChain) && !HeedsOn(lane, env.ProfileID, ExtChain) {
+				return errUnheld // an endpoint of an earlier version, which has said what it supports
+			}
 			env.Extensions = e1.AppendExtension(env.Extensions, ExtChain, []byte(chain))
 		}
 		return nil

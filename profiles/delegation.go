@@ -3,6 +3,7 @@ package profiles
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,33 +60,26 @@ func WithDelegation(ctx context.Context, d *Delegation) context.Context {
 // began.
 func DelegationOf(ctx context.Context) *Delegation { return carriedBy(ctx).delegation }
 
-// WithoutDelegation returns a context in which Delegated refuses every message that names a
-// chain, with err.
+// WithoutDelegation returns a context in which Delegated fails with err.
 func WithoutDelegation(ctx context.Context, err error) context.Context {
 	c := carriedBy(ctx)
 	c.refusal = err
 	return c.in(ctx)
 }
 
-// Delegated returns the delegation of a message, nil if the message names no chain. If it
-// names one and ctx has no delegation, the error is that of WithoutDelegation, or ErrChain:
-// work is never done without the credentials that the peer asked for.
-func Delegated(ctx context.Context, ext e1.Extensions) (*Delegation, error) {
-	id, named := ext.Lookup(ExtChain)
-	if !named {
-		return nil, nil
-	}
-	c := carriedBy(ctx)
-	switch {
-	case c.delegation != nil && c.delegation.ChainID == string(id):
-		return c.delegation, nil
+// Delegated returns nil if ctx, of a message that names a chain, has its delegation. Else
+// the error is that of WithoutDelegation, or ErrChain: such a message is refused.
+func Delegated(ctx context.Context) error {
+	switch c := carriedBy(ctx); {
 	case c.refusal != nil:
-		return nil, c.refusal
+		return c.refusal
+	case c.delegation == nil:
+		return ErrChain
 	}
-	return nil, ErrChain
+	return nil
 }
 
-// WithChain returns ctx with a chain_id: calls to peers in this context carry it in
+// WithChain returns ctx with a chain_id: messages to peers in this context carry it in
 // extension 50. The caller must have presented the chain on the same lane before.
 func WithChain(ctx context.Context, chainID []byte) context.Context {
 	c := carriedBy(ctx)
@@ -106,10 +100,11 @@ func FormatDelegation(d *Delegation) string {
 		", expires=" + strconv.FormatInt(d.Expires.Unix(), 10) + ", depth=" + strconv.Itoa(d.Depth)
 }
 
-// AppendChain appends extension 50 if ctx has a chain_id.
+// AppendChain returns ext with extension 50 if ctx has a chain_id. An endpoint calls it for
+// each message that it sends.
 func AppendChain(ctx context.Context, ext e1.Extensions) e1.Extensions {
-	if id := ChainOf(ctx); len(id) > 0 {
-		return e1.AppendExtension(ext, ExtChain, id)
+	if c, ok := ctx.Value(carriedKey{}).(*carried); ok && c.chain != "" {
+		return e1.AppendExtension(slices.Clip(ext), ExtChain, []byte(c.chain))
 	}
 	return ext
 }

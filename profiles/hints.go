@@ -38,7 +38,7 @@ func ParseMode(text string) (Mode, bool) {
 type Hint struct {
 	Key, Value string
 	Mode       Mode
-	Scope      string // connection, task:<hex>, rpc:<hex> or target:<name>
+	Scope      string // connection, task:<hex>, rpc:<hex>, msg:<hex> or target:<name>
 }
 
 // Scopes of hints. All but the first are followed by a name, or by an id in hexadecimal.
@@ -47,6 +47,7 @@ const (
 	ScopeTarget     = "target:"
 	ScopeTask       = "task:"
 	ScopeRPC        = "rpc:"
+	ScopeMessage    = "msg:" // of one message; a peer sets it by extension 16 of the profile
 )
 
 // WithHints returns ctx with hints. The slice must not change afterwards.
@@ -54,6 +55,29 @@ func WithHints(ctx context.Context, hints []Hint) context.Context {
 	c := carriedBy(ctx)
 	c.hints = hints
 	return c.in(ctx)
+}
+
+// WithPolicy returns ctx with the hints for an exchange, and the Policy that compares them
+// with what the exchange asks for. The slice must not change afterwards.
+func WithPolicy(ctx context.Context, hints []Hint, p Policy) context.Context {
+	c := carriedBy(ctx)
+	c.hints, c.policy = hints, p
+	return c.in(ctx)
+}
+
+// PolicyOf returns the Policy of the exchange of a context if one of its hints is a MUST,
+// else nil.
+func PolicyOf(ctx context.Context) Policy {
+	c, ok := ctx.Value(carriedKey{}).(*carried)
+	if !ok || c.policy == nil {
+		return nil
+	}
+	for i := range c.hints {
+		if c.hints[i].Mode == Must {
+			return c.policy
+		}
+	}
+	return nil
 }
 
 // AllHints returns all hints that ctx carries. The slice must not be changed.
@@ -79,6 +103,19 @@ func HintsOf(ctx context.Context, name string) []Hint {
 	}
 }
 
+// OwnHints is HintsOf with the scope of the connection in place of that of the target: for
+// work that has another name where it is forwarded to, or that shares a connection with the
+// work of others.
+func OwnHints(ctx context.Context, name string) []Hint {
+	hints := HintsOf(ctx, name)
+	for i := range hints {
+		if strings.HasPrefix(hints[i].Scope, ScopeTarget) {
+			hints[i].Scope = ScopeConnection
+		}
+	}
+	return hints
+}
+
 // maxHintText bounds what FormatHints returns, in octets.
 const maxHintText = 4096
 
@@ -100,13 +137,13 @@ func FormatHints(hints []Hint) string {
 	return b.String()
 }
 
-// Policy compares an action with the hints of the peer that asks for it. It is called after
-// Access has allowed the action.
+// Policy compares acts with the hints of the peers that ask for them. The endpoint asks it
+// about each message that is under a MUST, before the message is handled; work that begins
+// later is compared again when it begins.
 type Policy interface {
-	// Violated returns the hint with mode MUST that forbids an action, or nil. ctx carries
-	// the hints; profile and name are those of the call of Access. Violated must not block,
-	// and is safe for concurrent use.
-	Violated(ctx context.Context, profile, name string) *Violation
+	// Violated returns the hint with mode MUST that forbids an act, or nil. ctx carries the
+	// hints. Violated must not block, and is safe for concurrent use.
+	Violated(ctx context.Context, act *Act) *Violation
 }
 
 // Violation is a hint with mode MUST that this endpoint cannot fulfil.

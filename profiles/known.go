@@ -98,7 +98,7 @@ func with(list []uint64, n uint64) []uint64 {
 	return append(list, n)
 }
 
-// Knower is a Session that remembers what its peer is known to serve.
+// Knower is a Session, or a Lane of one, that remembers what the peer is known to serve.
 type Knower interface {
 	// Known is the same as long as the session lives.
 	Known() *Known
@@ -116,6 +116,12 @@ func Serves(s Session, profile uint64) bool {
 func Heeds(s Session, profile, extension uint64) bool {
 	k := knownOf(s)
 	return k == nil || k.Heeds(profile, extension)
+}
+
+// HeedsOn is Heeds for the peer at the other end of a lane.
+func HeedsOn(lane Lane, profile, extension uint64) bool {
+	k, ok := Near(lane).(Knower)
+	return !ok || k.Known().Heeds(profile, extension)
 }
 
 // Learn notes what the peer of a session serves. It does nothing for a Session that is no

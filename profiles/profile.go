@@ -86,6 +86,17 @@ type Profile struct {
 	// Behind says whether the names of operations may lead to a partner.
 	Behind Behind
 
+	// Act returns what an initiating message asks for, for the comparison with the hints of
+	// its sender. It is called on the read loop, only if there are hints with MUST or
+	// credentials, and must not block; req is valid until it returns. Nil: Crossing says it,
+	// and without a Crossing every message is an act of the endpoint itself, but for those
+	// with the role Concluding, which end something.
+	Act func(req *Request) (Act, error)
+
+	// Inert says that nothing acts on messages of the profile, so that hints do not apply:
+	// they describe something, or say something about other messages.
+	Inert bool
+
 	// Crossing says how messages of the profile are forwarded to a partner. Nil: none is,
 	// or the Handler does it. A profile that supports targets lists ExtTarget in
 	// Extensions; other profiles refuse a message with a target.

@@ -22,6 +22,7 @@ import (
 type Config struct {
 	Identity   Identity   `yaml:"identity"`
 	Trust      Trust      `yaml:"trust"`
+	Endpoint   Endpoint   `yaml:"endpoint"`
 	Listeners  []Listener `yaml:"listeners"`
 	Admin      string     `yaml:"admin"`      // host:port, or "off"
 	Data       string     `yaml:"data"`       // directory of the stored state
@@ -68,6 +69,11 @@ type Config struct {
 type Identity struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
+}
+
+// Endpoint describes this swpd to its peers.
+type Endpoint struct {
+	Hints Hints `yaml:"hints"` // of all that it does itself, without a server, a worker or a partner
 }
 
 // Trust are the authorities of peers.

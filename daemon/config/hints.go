@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 )
 
-// Hints are declarations of the operator about a server, a worker or a back end. A
+// Hints are declarations of the operator about the endpoint, a server, a worker or a back end. A
 // property without a declaration is unknown, and satisfies no MUST of a peer.
 type Hints struct {
 	ExternalNetwork *bool  `yaml:"external_network"` // uses networks outside those of the operator
@@ -41,6 +41,15 @@ func (h *Hints) check(p *problems, key string) {
 }
 
 func (c *Config) checkHints(p *problems) {
+	c.Endpoint.Hints.check(p, "endpoint.hints")
+	for _, name := range slices.Sorted(maps.Keys(c.A2A.Agents)) {
+		a := c.A2A.Agents[name]
+		a.Hints.check(p, "a2a.agents."+name+".hints")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Teams)) {
+		t := c.Teams[name]
+		t.Hints.check(p, "teams."+name+".hints")
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
 		s := c.MCP.Servers[name]
 		s.Hints.check(p, "mcp.servers."+name+".hints")

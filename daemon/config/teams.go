@@ -29,6 +29,7 @@ type Team struct {
 	Deadline    time.Duration         `yaml:"deadline"`    // of operations without one; 0 = a2a.deadline
 	Refresh     time.Duration         `yaml:"refresh"`     // after which a member's card is requested again
 	Retention   time.Duration         `yaml:"retention"`   // of the member of a task, after its last use
+	Hints       Hints                 `yaml:"hints"`
 }
 
 // TeamMember is an agent of a team.

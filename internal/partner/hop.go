@@ -129,9 +129,6 @@ func errUnknown(name string) *profiles.Error {
 
 // begin checks the access rules for a forwarded message, and forwards it.
 func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req *profiles.Request) error {
-	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
-		return err
-	}
 	t := &trip{
 		hop: h, route: r, ctx: context.WithoutCancel(ctx), passage: profiles.PassageOf(req.Extensions, time.Now()),
 		caller: req.Identity(), operation: errand.Operation, by: errand.By,

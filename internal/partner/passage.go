@@ -28,6 +28,9 @@ func (l *Link) onward(
 	if fault := p.Spent(); fault != nil {
 		return nil, nil, fault
 	}
+	if len(profiles.AllHints(ctx)) > 0 {
+		ctx = profiles.WithHints(ctx, profiles.OwnHints(ctx, on.Name))
+	}
 	if l.opts.Carrier == nil && profiles.DelegationOf(ctx) != nil {
 		return nil, nil, profiles.ErrChain
 	}

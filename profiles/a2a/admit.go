@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // maxOffers is how many kinds a Result lists for an unsupported kind.
@@ -33,12 +35,6 @@ func (t *task) admit(input []byte) {
 		t.fail(reasonHops)
 		return
 	}
-	if s.opts.Policy != nil {
-		if v := s.opts.Policy.Violated(t.ctx, "a2a", name); v != nil {
-			t.failPolicy(v)
-			return
-		}
-	}
 	if s.opts.Validate != nil && name == t.Kind {
 		_, err := protect(func() (struct{}, error) { return struct{}{}, s.opts.Validate(t.Kind, input) })
 		if err != nil {
@@ -47,18 +43,6 @@ func (t *task) admit(input []byte) {
 		}
 	}
 	t.exec.dispatch(input, false)
-}
-
-// failPolicy ends a task that the hints of its initiator forbid, after sending the notice.
-func (t *task) failPolicy(v *profiles.Violation) {
-	s := t.s
-	s.mu.Lock()
-	c := t.cursor
-	s.mu.Unlock()
-	if c != nil {
-		_ = c.lane.Send(c.ctx, v.Notice) // fails if the initiator has disconnected
-	}
-	t.fail(cutReason(v.Text()))
 }
 
 // cutReason shortens a reason for a Result.
@@ -93,6 +77,34 @@ func (t *task) unsupported() string {
 	return cutReason(fmt.Sprintf("%s: %s; %s", reasonUnsupported, missing, said))
 }
 
+// begins returns ctx with the present delegation of a task that is about to begin. It may
+// have waited: its chain may have expired or been revoked, and its executor, with the
+// declaration of an agent, may no longer keep the hints. reason is why it must not begin;
+// empty if it may.
+func (t *task) begins(ctx context.Context, a *agent) (_ context.Context, reason string) {
+	ctx, err := t.withDelegation(ctx)
+	if err != nil {
+		return ctx, chainReason(err)
+	}
+	if v := t.violated(a); v != nil {
+		return ctx, cutReason(v.Text())
+	}
+	return ctx, ""
+}
+
+// violated returns the hint that forbids a task at an agent of a session, or at its Worker
+// or partner if a is nil.
+func (t *task) violated(a *agent) *profiles.Violation {
+	if t.s.opts.Policy == nil || len(t.Hints) == 0 {
+		return nil
+	}
+	act := profiles.Act{Profile: "a2a", Operation: "task", Name: t.name()}
+	if a != nil && !a.partner() {
+		act.Agents = []string{a.declared}
+	}
+	return t.s.opts.Policy.Violated(t.ctx, &act)
+}
+
 // withDelegation returns ctx with the present delegation of a task. It is called again when
 // a waiting task starts, because its chain may have expired or been revoked.
 func (t *task) withDelegation(ctx context.Context) (context.Context, error) {
@@ -117,10 +129,23 @@ func chainReason(err error) string {
 	return reasonChain
 }
 
-// refuseChain answers a Task whose chain is not valid with a Result.
-func refuseChain(taskID []byte, err error) error {
-	fault := *profiles.AsError(err)
-	m := ResultBody{TaskID: taskID, ErrorMessage: []byte(chainReason(err))}
-	fault.Answer = resultOf(&m)
-	return &fault
+// refusal answers a Task that is refused before it is stored, for its chain, its hints or
+// the access rules, with a Result.
+func refusal(req *profiles.Request, fault *profiles.Error) (e1.Envelope, bool) {
+	var in TaskBody
+	if req.MsgType != TypeTask || fault.Code != profiles.SecurityPolicy || in.Decode(req.Payload) != nil {
+		return e1.Envelope{}, false
+	}
+	reason := fault.Text
+	switch {
+	case fault.Denied:
+		reason = reasonDenied
+	case fault.Detail == profiles.ErrChain.Detail:
+		reason = chainReason(fault)
+	}
+	m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(cutReason(reason))}
+	if over := m.Size() - p1.MaxRefusal; over > 0 {
+		m.ErrorMessage = p1.Clip(m.ErrorMessage, max(0, len(m.ErrorMessage)-over))
+	}
+	return resultOf(&m), len(m.ErrorMessage) > 0
 }

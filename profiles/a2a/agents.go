@@ -27,15 +27,16 @@ type agent struct {
 	identity string
 	kinds    []string
 	instance string                                // of its process, empty if it names none
+	declared string                                // what it declares for the hints of others, see policyhint.ParseDeclaration
 	cross    func(context.Context) context.Context // of a partner, see Service.Partner
 	host     *host                                 // nil while it is not connected
 	plain    bool                                  // a partner without support for names of agents
 	left     time.Time
 	tasks    map[*task]struct{} // assigned to it
 
-	version uint64    // of its declaration in the store, 0 if there is none
-	stored  []string  // the kinds in it, or being written
-	renew   time.Time // when to store it again even without a change
+	version uint64       // of its declaration in the store, 0 if there is none
+	stored  *declaration // as it is stored, or being written; nil if there is none
+	renew   time.Time    // when to store it again even without a change
 }
 
 // host is a session that has agents.
@@ -68,11 +69,20 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	}
 	slices.Sort(kinds)
 	kinds = slices.Compact(kinds)
-	instance := ""
+	instance, declared := "", ""
 	for typ, value := range req.Extensions.All() {
-		if rest, ok := bytes.CutPrefix(value, []byte(instanceParam)); ok && typ == ExtParam {
+		if typ != ExtParam {
+			continue
+		}
+		if rest, ok := bytes.CutPrefix(value, []byte(instanceParam)); ok {
 			instance = string(rest)
 			profiles.Learn(session, resumes)
+		}
+		if rest, ok := bytes.CutPrefix(value, []byte(hintsParam)); ok {
+			declared = string(rest)
+			if err := s.opts.Declaration(declared); err != nil {
+				return profiles.InvalidExtension(ExtParam, "%v", err)
+			}
 		}
 	}
 	s.mu.Lock()
@@ -81,7 +91,7 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 		s.mu.Unlock()
 		return err
 	}
-	a.kinds, a.instance = kinds, instance
+	a.kinds, a.instance, a.declared = kinds, instance, declared
 	s.agents.resume(a)
 	s.mu.Unlock()
 	s.agents.remember(a)
@@ -224,11 +234,16 @@ func (a *agent) canTake(t *task) bool {
 	return found && (t.Agent == "" || t.Agent == a.id)
 }
 
-// choose returns the least busy connected agent for a task, and its session. known says
-// whether there is any agent for the task, connected or not. The caller holds mu.
-func (dir *directory) choose(t *task) (best *agent, known bool) {
+// choose returns the least busy connected agent for a task. known says whether there is any
+// agent for the task, connected or not. If there is none, but for agents that do not keep the
+// hints, stopped is the hint of one of them. The caller holds mu.
+func (dir *directory) choose(t *task) (best *agent, known bool, stopped *profiles.Violation) {
 	for _, a := range dir.byID {
 		if !a.canTake(t) {
+			continue
+		}
+		if v := t.violated(a); v != nil {
+			stopped = v
 			continue
 		}
 		known = true
@@ -236,7 +251,33 @@ func (dir *directory) choose(t *task) (best *agent, known bool) {
 			best = a
 		}
 	}
-	return best, known
+	return best, known, stopped
+}
+
+// declarations returns what the agents of sessions declare that have a kind: all of them, or
+// the one that is named. It is never nil.
+func (dir *directory) declarations(agent, kind string) []string {
+	dir.s.mu.Lock()
+	defer dir.s.mu.Unlock()
+	list := []string{}
+	for _, a := range dir.byID {
+		if _, found := slices.BinarySearch(a.kinds, kind); found && !a.partner() && (agent == "" || agent == a.id) {
+			list = append(list, a.declared)
+		}
+	}
+	return list
+}
+
+// Declared returns the declaration of an agent of a session for the hints of others;
+// false for an agent that is unknown or forgotten.
+func (s *Service) Declared(agentID string) (text string, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents.byID[agentID]
+	if a == nil || a.partner() {
+		return "", false
+	}
+	return a.declared, true
 }
 
 // kinds returns the kinds that agents have declared.

@@ -41,23 +41,20 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 		m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(reasonUnsupported + ": this endpoint carries out no tasks")}
 		return w.Finish(e1.Envelope{MsgType: TypeResult, Payload: m.Append(req.Scratch(m.Size()))})
 	}
-	d, err := profiles.Delegated(ctx, req.Extensions)
-	if err != nil {
-		return refuseChain(in.TaskID, err)
-	}
 	o, err := readTaskOptions(req.Extensions)
 	if err != nil {
 		return s.refuseTask(req, &in, err)
 	}
 	agent, kind := s.toPartner(o.agent, string(in.Kind))
+	name := nameOf(agent, kind, s.pools.hosts(agent))
 	r := &request{spec: spec{
 		Owner: req.Identity(), ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: agent, Hops: o.hops,
-		Trace: profiles.TraceOf(ctx), Hints: profiles.HintsOf(ctx, kind), Keeps: profiles.EndToEndIn(ctx),
+		Trace: profiles.TraceOf(ctx), Hints: profiles.OwnHints(ctx, name), Keeps: profiles.EndToEndIn(ctx),
 	}}
-	if d != nil {
+	if d := profiles.DelegationOf(ctx); d != nil {
 		r.Chain = d.ChainID
 	}
-	req.About("task", nameOf(r.Agent, kind, s.pools.hosts(r.Agent)))
+	req.About("task", name)
 	a := &arrival{
 		s: s, session: req.Session, key: r.key(), sum: sumTask(kind, in.Input), request: r,
 		resume: o.resume, after: o.after, left: s.timeFor(kind, agent, o.deadline),
@@ -99,6 +96,38 @@ func (s *Service) refuseTask(req *profiles.Request, in *TaskBody, err error) err
 	m := ResultBody{TaskID: in.TaskID, ErrorMessage: []byte(strings.ToValidUTF8(reason[:min(len(reason), room)], ""))}
 	fault.Answer = resultOf(&m)
 	return &fault
+}
+
+// act is the task that a message asks for. Only agents of sessions can act for a name without
+// a Worker and without a partner.
+func (s *Service) act(req *profiles.Request) (profiles.Act, error) {
+	switch req.MsgType {
+	case TypeTask:
+	case TypeHandshake:
+		return profiles.Act{Operation: "handshake", Free: true}, nil
+	default: // about a task that was asked for before
+		return profiles.Act{Ends: true}, nil
+	}
+	var in TaskBody
+	if err := in.Decode(req.Payload); err != nil {
+		return profiles.Act{}, s.refuseTask(req, &in, err)
+	}
+	o, err := readTaskOptions(req.Extensions)
+	if err != nil {
+		return profiles.Act{}, s.refuseTask(req, &in, err)
+	}
+	agent, kind := s.toPartner(o.agent, string(in.Kind))
+	return s.ActOf(agent, kind), nil
+}
+
+// ActOf returns what a task of a kind for an agent, which may be empty, asks this endpoint
+// for.
+func (s *Service) ActOf(agent, kind string) profiles.Act {
+	act := profiles.Act{Profile: "a2a", Operation: "task", Name: nameOf(agent, kind, s.pools.hosts(agent)), Ruled: true}
+	if s.pools.get(kind, agent) == nil && !strings.Contains(agent, "/") {
+		act.Agents = s.agents.declarations(agent, kind)
+	}
+	return act
 }
 
 // timeFor returns how long a task may take. ms is the deadline of its Task, 0 if it has

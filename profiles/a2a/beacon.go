@@ -40,7 +40,7 @@ func (s *Service) Declare(ctx context.Context, session profiles.Session, agentID
 	for _, kind := range kinds {
 		m.Capabilities = append(m.Capabilities, []byte(kind))
 	}
-	env := handshake(&m, s.instance)
+	env := s.handshake(&m)
 	if err := new(HandshakeBody).Decode(env.Payload); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (b *beacon) repeat(m HandshakeBody) {
 func (b *beacon) send(m HandshakeBody) {
 	ctx, cancel := context.WithTimeout(b.s.ctx, beaconInterval)
 	defer cancel()
-	if b.key.session.Send(ctx, handshake(&m, b.s.instance)) != nil && b.key.session.Context().Err() != nil {
+	if b.key.session.Send(ctx, b.s.handshake(&m)) != nil && b.key.session.Context().Err() != nil {
 		return
 	}
 	bs := &b.s.beacons

@@ -19,6 +19,7 @@ const spaceAgents = "a2a.agents"
 type declaration struct {
 	Identity string
 	Kinds    []string // sorted
+	Hints    string   // as in the Handshake
 }
 
 func (d *declaration) encode() []byte {
@@ -26,12 +27,12 @@ func (d *declaration) encode() []byte {
 	for _, kind := range d.Kinds {
 		dst = p1.AppendBytes(dst, 2, kind)
 	}
-	return dst
+	return p1.AppendBytes(dst, 3, d.Hints)
 }
 
 func (d *declaration) decode(value []byte) error {
 	*d = declaration{}
-	if err := p1.Scan(value, &d.Identity, &d.Kinds); err != nil {
+	if err := p1.Scan(value, &d.Identity, &d.Kinds, &d.Hints); err != nil {
 		return fmt.Errorf("a2a: stored declaration: %w", err)
 	}
 	return nil
@@ -47,14 +48,15 @@ func (dir *directory) remember(a *agent) {
 	}
 	s.mu.Lock()
 	now := s.opts.Now()
-	if s.closed || slices.Equal(a.stored, a.kinds) && now.Before(a.renew) {
+	d := &declaration{a.identity, a.kinds, a.declared}
+	if s.closed || a.stored != nil && slices.Equal(a.stored.Kinds, d.Kinds) && a.stored.Hints == d.Hints && now.Before(a.renew) {
 		s.mu.Unlock()
 		return
 	}
-	a.stored, a.renew = a.kinds, now.Add(s.opts.Retention/2)
-	id, was, d := a.id, a.version, declaration{a.identity, a.kinds}
+	a.stored, a.renew = d, now.Add(s.opts.Retention/2)
+	id, was := a.id, a.version
 	s.mu.Unlock()
-	dir.record(a, id, was, &d, now.Add(s.opts.Retention))
+	dir.record(a, id, was, d, now.Add(s.opts.Retention))
 }
 
 // record submits a declaration, which replaces the stored version was.
@@ -86,7 +88,7 @@ func (dir *directory) reload() error {
 			return false
 		}
 		a := dir.enter(id, d.Identity)
-		a.kinds, a.left, a.version = d.Kinds, time.Now(), version
+		a.kinds, a.declared, a.left, a.version = d.Kinds, d.Hints, time.Now(), version
 		return len(dir.byID) < s.opts.Agents
 	})
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *Service) Send(ctx context.Context, session profiles.Session, t *Task, o
 	if err := new(TaskBody).Decode(in.payload); err != nil {
 		return nil, err
 	}
-	origin := withOrigin(s.ctx, profiles.TraceOf(ctx), profiles.HintsOf(ctx, t.Kind))
+	origin := withOrigin(s.ctx, profiles.TraceOf(ctx), profiles.OwnHints(ctx, t.Kind))
 	if chain := profiles.ChainOf(ctx); len(chain) > 0 {
 		origin = profiles.WithChain(origin, chain)
 	}

@@ -129,7 +129,7 @@ func (x *execution) dispatch(input []byte, wait bool) {
 		t.start(input)
 		return
 	}
-	a, known := s.agents.choose(t)
+	a, known, stopped := s.agents.choose(t)
 	if a != nil && !s.leaving() {
 		x.assign(a, input)
 		return
@@ -137,6 +137,8 @@ func (x *execution) dispatch(input []byte, wait bool) {
 	limit, reason := s.agents.waitLimit(t)
 	s.mu.Unlock()
 	switch {
+	case !known && stopped != nil:
+		t.fail(cutReason(stopped.Text()))
 	case !known && !wait:
 		t.fail(t.unsupported())
 	case limit <= 0:
@@ -154,7 +156,7 @@ func (x *execution) wait(input []byte, limit time.Duration, reason string) {
 		s.mu.Unlock()
 		return
 	}
-	if a, _ := s.agents.choose(t); a != nil {
+	if a, _, _ := s.agents.choose(t); a != nil {
 		x.assign(a, input)
 		return
 	}
@@ -193,9 +195,9 @@ func (x *execution) assign(a *agent, input []byte) {
 		t.fail(reasonUnsupported + ": partner " + strings.TrimSuffix(a.id, "/") + " does not tell agents apart; leave the agent out, as in " + a.id + t.Kind)
 		return
 	}
-	if _, err := t.withDelegation(t.ctx); err != nil {
+	if _, reason := t.begins(t.ctx, a); reason != "" {
 		s.mu.Unlock()
-		t.fail(reasonChain)
+		t.fail(reason)
 		return
 	}
 	x.joinAgent(a)

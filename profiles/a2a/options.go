@@ -19,9 +19,18 @@ type Options struct {
 	// denies nothing.
 	Access profiles.Access
 
-	// Policy is asked about each task that Access allows. A forbidden task ends in a
-	// Result, after its notice. Nil forbids nothing.
+	// Policy is asked about a task with hints when it begins: it may have waited, and the
+	// endpoint has asked when the Task came. A forbidden task ends in a Result. Nil forbids
+	// nothing.
 	Policy profiles.Policy
+
+	// Declaration returns the fault in the declaration of an agent for the hints of others.
+	// Nil accepts every text.
+	Declaration func(text string) error
+
+	// Declares is such a declaration of the agents of this side, for their Handshakes. May
+	// be empty.
+	Declares string
 
 	// Chains returns the delegation of a task when it arrives and when it starts. Nil: a
 	// task that waits and names a chain ends with a failure.
@@ -124,6 +133,9 @@ func (o Options) withDefaults() Options {
 	o.AgentsPerSession = cmp.Or(o.AgentsPerSession, 64)
 	if o.MayUse == nil {
 		o.MayUse = func(string, string) bool { return true }
+	}
+	if o.Declaration == nil {
+		o.Declaration = func(string) error { return nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

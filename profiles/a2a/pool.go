@@ -291,12 +291,13 @@ func (p *pool) execute(t *task, input []byte) {
 			return
 		}
 	}
-	ctx, err := t.withDelegation(t.ctx)
-	if err != nil {
-		t.fail(chainReason(err))
+	ctx, reason := t.begins(t.ctx, nil)
+	if reason != "" {
+		t.fail(reason)
 		return
 	}
 	var last []byte
+	var err error
 	if resumed {
 		err = t.retry(func() (err error) { last, err = t.log.lastPayload(); return err })
 	} else {

@@ -53,7 +53,6 @@ func (d *Delivery) post(ctx context.Context) (profiles.Call, error) {
 		}
 	}
 	env.ProfileID, env.MsgType = ProfileID, TypeTask
-	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 	call, err := d.lane.Call(ctx, env)
 	if err != nil {
 		_ = d.lane.Close()

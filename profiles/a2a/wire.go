@@ -40,7 +40,8 @@ func (s *Service) Profile() *profiles.Profile {
 		Check:     check,
 		Lifecycle: lifecycle,
 		Scope:     profiles.ScopeTask,
-		Refusal:   profiles.Silent, // a refused Task is answered with a Result
+		Act:       s.act,
+		Refusal:   refusal,
 	}
 }
 
@@ -70,13 +71,17 @@ func lifecycle(env *e1.Envelope) []byte {
 // process of the agent.
 const instanceParam = "instance="
 
+// hintsParam is the prefix of the service parameter of a Handshake in which an agent
+// declares itself for the hints of others, see policyhint.ParseDeclaration.
+const hintsParam = "hints="
+
 // handshake returns the message of a Handshake.
-func handshake(m *HandshakeBody, instance string) e1.Envelope {
-	return e1.Envelope{
-		ProfileID: ProfileID, MsgType: TypeHandshake,
-		Extensions: e1.AppendExtension(nil, ExtParam, []byte(instanceParam+instance)),
-		Payload:    m.Append(make([]byte, 0, m.Size())),
+func (s *Service) handshake(m *HandshakeBody) e1.Envelope {
+	ext := e1.AppendExtension(nil, ExtParam, []byte(instanceParam+s.instance))
+	if s.opts.Declares != "" {
+		ext = e1.AppendExtension(ext, ExtParam, []byte(hintsParam+s.opts.Declares))
 	}
+	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeHandshake, Extensions: ext, Payload: m.Append(make([]byte, 0, m.Size()))}
 }
 
 // resultOf returns the message of a Result.

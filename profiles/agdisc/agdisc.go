@@ -140,6 +140,7 @@ func New(opts Options) *Service {
 		Crossing: s.crossing(),
 		Methods:  []profiles.Method{{Name: MethodList, Open: true, Repeatable: true, Detached: s.list}},
 		Show:     p1.Show(Messages),
+		Inert:    true,
 		Handler:  profiles.HandlerFunc(s.serve),
 		Check:    check,
 		Refusal:  refusals.Refusal,

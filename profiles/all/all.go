@@ -88,7 +88,7 @@ type Options struct {
 	// OBS configures profile 18.
 	OBS obs.Options
 
-	// Hints configures profile 16. It is the Policy of profiles 1, 2 and 12.
+	// Hints configures profile 16, which compares the messages of all profiles with hints.
 	Hints policyhint.Options
 
 	// Artifact configures profile 14.
@@ -248,7 +248,7 @@ var Tables = sync.OnceValue(func() []*profiles.Profile {
 // open makes everything that Close closes.
 func (s *Set) open(opts *Options) (err error) {
 	s.Traces, s.Hints = obs.New(opts.OBS), policyhint.New(opts.Hints)
-	opts.MCP.Policy, opts.A2A.Policy, opts.RPC.Policy = s.Hints, s.Hints, s.Hints
+	opts.A2A.Policy, opts.A2A.Declaration = s.Hints, policyhint.CheckDeclaration
 	opts.MCP.Identity, opts.RPC.Identity, opts.A2A.Identity = opts.Identity, opts.Identity, opts.Identity
 	s.MCP = mcpmap.New(opts.MCP)
 	opts.Cred.Sync = rpc.Sync
@@ -333,7 +333,7 @@ func (d declared) AgentIDs() []string {
 func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 	return func(peer *profiles.Peer) rpc.Info {
 		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}
-		info.Extensions = map[uint64][]uint64{0: {profiles.ExtEndpoint}} // of any profile
+		info.Extensions = map[uint64][]uint64{0: {profiles.ExtChain, profiles.ExtEndpoint}} // of any profile
 		if opts.Callers {
 			info.Extensions[0] = append(info.Extensions[0], profiles.ExtCaller)
 		}

@@ -247,6 +247,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 			{Name: "revoke", Free: true},
 		},
 		Show:    p1.Show(Messages),
+		Inert:   true,
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

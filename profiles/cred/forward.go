@@ -11,8 +11,7 @@ import (
 
 // Forward implements profiles.Carrier: it sends the chain of the delegation in ctx to
 // the next hop, the PRESENT and its DELEGATEs, with unchanged octets. It returns when
-// the next hop has accepted them. Messages sent in the returned context name the chain
-// (profiles.AppendChain).
+// the next hop has accepted them. Messages sent in the returned context name the chain.
 //
 // Forward sends chains of tokens only, and only with Keep, a Store and Sync. Otherwise,
 // and without a delegation in ctx, it does nothing. It reads the Store, and takes

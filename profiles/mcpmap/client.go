@@ -208,7 +208,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	}
 	exchange, err := r.lane.Call(ctx, e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
-		Extensions: profiles.AppendChain(ctx, append(extensions(call.Target, call.Session, call.Params), call.Extensions...)),
+		Extensions: append(extensions(call.Target, call.Session, call.Params), call.Extensions...),
 	})
 	if err != nil {
 		c.opened(out, nil)

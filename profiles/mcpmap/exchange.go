@@ -16,7 +16,6 @@ const (
 	detailCancelled = "mcp_cancelled"
 	detailLink      = "mcp_link_lost"
 	detailSession   = "mcp_session"
-	detailAccess    = "access" // the same in every profile
 )
 
 // Exchange is one request of a peer at a Server: the request, its notifications, one

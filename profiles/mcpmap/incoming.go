@@ -60,15 +60,28 @@ func (a *Asked) refuse(fault *profiles.Error) {
 	})
 }
 
+// ownerOf is owner of a message that may also be for a call that is being opened; mine says
+// whether it is for a call or a session of this side at all.
+func (c *Client) ownerOf(e *early) (events Events, box *inbox, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	events, box = c.owner(e)
+	return events, box, box != nil || c.mayBe(e)
+}
+
+// owns reports whether a message of the peer is for a call or a session of this side.
+func (c *Client) owns(req *profiles.Request) bool {
+	e := earlyOf(req)
+	_, _, mine := c.ownerOf(&e)
+	return mine
+}
+
 // asked handles a request of the peer for a call or a session of this side; took is false
 // if there is no such call or session.
 func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err error) {
 	e := earlyOf(req)
-	c.mu.Lock()
-	events, box := c.owner(&e)
-	wait := box == nil && c.mayBe(&e)
-	c.mu.Unlock()
-	if box == nil && !wait {
+	events, box, mine := c.ownerOf(&e)
+	if !mine {
 		return false, nil
 	}
 	if box != nil && events.Request == nil {
@@ -97,11 +110,7 @@ func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err erro
 // side; it returns false if there is no such call or session.
 func (c *Client) receiveNotification(req *profiles.Request, msg *Message) bool {
 	e := earlyOf(req)
-	c.mu.Lock()
-	_, box := c.owner(&e)
-	wait := box == nil && c.mayBe(&e)
-	c.mu.Unlock()
-	if box == nil && !wait {
+	if _, _, mine := c.ownerOf(&e); !mine {
 		return false
 	}
 	e.octets, e.keeps = slices.Clone(msg.Octets()), profiles.EndToEndOf(&req.Envelope)

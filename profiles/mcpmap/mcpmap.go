@@ -45,11 +45,6 @@ type Options struct {
 	// nothing.
 	Access profiles.Access
 
-	// Policy is asked about everything that Access allows, with the name of the
-	// server. Messages that it stops are refused like denied ones, after its
-	// notice. Nil stops nothing.
-	Policy profiles.Policy
-
 	CallTimeout time.Duration // without a message of a call, default 60 s
 	CallLimit   time.Duration // of a call altogether, default 1 h
 	LongIdle    time.Duration // while a client is being asked, default 10 min
@@ -162,6 +157,7 @@ func (m *Mapping) Profile() *profiles.Profile {
 		Behind:  profiles.PassedOn,
 		Handler: m,
 		Check:   check,
+		Act:     m.act,
 		Refusal: m.refusal,
 	}
 }

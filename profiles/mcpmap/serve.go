@@ -9,7 +9,7 @@ import (
 )
 
 // Serve implements profiles.Handler. It validates the same octets that are forwarded.
-func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+func (m *Mapping) Serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
 	var msg Message
 	if err := msg.Scan(req.Payload); err != nil {
 		return err
@@ -28,12 +28,12 @@ func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 				return err
 			}
 		}
-		return m.request(ctx, c, req, w, &msg)
+		return m.request(c, req, &msg)
 	case Notification:
 		if client := c.calling(); client != nil && client.receiveNotification(req, &msg) {
 			return nil
 		}
-		return m.notification(ctx, c, req, w, &msg)
+		return m.notification(c, req, &msg)
 	case Response:
 		// An answer without a call: the endpoint counts it.
 	}
@@ -41,7 +41,7 @@ func (m *Mapping) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 }
 
 // request starts an exchange with the server that the request is for.
-func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
+func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 	if id, ok := req.Extensions.Lookup(ExtSession); ok {
 		s := m.session(string(id), req.Peer(), target(req))
 		if s == nil || !req.Inherit(s.peer) {
@@ -50,16 +50,10 @@ func (m *Mapping) request(ctx context.Context, c *conn, req *profiles.Request, w
 		if err := m.allowed(req, msg, s.target); err != nil {
 			return err
 		}
-		if err := m.stopped(ctx, req, w, s.target); err != nil {
-			return err
-		}
 		return s.request(c, req, msg)
 	}
 	server, name, err := m.route(c, req, msg)
 	if err != nil {
-		return err
-	}
-	if err := m.stopped(ctx, req, w, name); err != nil {
 		return err
 	}
 	s := c.sessionFor(req, msg, name)
@@ -91,7 +85,7 @@ func (c *conn) sessionFor(req *profiles.Request, msg *Message, target string) *s
 // notification forwards a notification of a client. One without a receiver is dropped,
 // because a notification has no answer. A cancellation belongs to the exchange that it ends
 // and needs no permission.
-func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Request, w profiles.Responder, msg *Message) error {
+func (m *Mapping) notification(c *conn, req *profiles.Request, msg *Message) error {
 	if msg.Is(MethodCancelled) {
 		if x := c.related(req, msg); x != nil && !x.initialize {
 			// This ends the exchange for both ends; later messages of the server about it
@@ -115,43 +109,62 @@ func (m *Mapping) notification(ctx context.Context, c *conn, req *profiles.Reque
 	if err := m.allowed(req, msg, s.target); err != nil {
 		return err
 	}
-	if err := m.stopped(ctx, req, w, s.target); err != nil {
-		return err
-	}
 	s.notify(c, msg)
 	return nil
+}
+
+// nameOf is the name of a message to a server in the access rules.
+func nameOf(msg *Message, server string) string {
+	if msg.Is(MethodToolsCall) {
+		return server + "/" + string(msg.Tool())
+	}
+	return server
 }
 
 // allowed asks whether the peer may send a message to a server. It uses the same octets
 // that are forwarded.
 func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) error {
-	name := server
-	if msg.Is(MethodToolsCall) {
-		name += "/" + string(msg.Tool())
-	}
-	if req.May(m.opts.Access, profileName, string(msg.Method()), name) {
+	if req.May(m.opts.Access, profileName, string(msg.Method()), nameOf(msg, server)) {
 		return nil
 	}
-	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: detailAccess, Text: "the access rules do not allow this", Denied: true}
+	return profiles.ErrDenied
 }
 
-// stopped refuses a message whose credentials are not valid. It also refuses a message that
-// the peer's own hints forbid at a server, after sending the notice.
-func (m *Mapping) stopped(ctx context.Context, req *profiles.Request, w profiles.Responder, server string) error {
-	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
-		return err
+// act is a request or a notification for a server. Messages for calls and sessions of this
+// side are answers to what this side has begun.
+func (m *Mapping) act(req *profiles.Request) (profiles.Act, error) {
+	var msg Message
+	if err := msg.Scan(req.Payload); err != nil {
+		return profiles.Act{}, err
 	}
-	if m.opts.Policy == nil {
-		return nil
+	if err := msg.Check(Kind(req.MsgType)); err != nil {
+		return profiles.Act{}, err
 	}
-	v := m.opts.Policy.Violated(ctx, profileName, server)
-	if v == nil {
-		return nil
+	c := m.conn(req.Session)
+	act := profiles.Act{Operation: string(msg.Method()), Ruled: true}
+	if client := c.calling(); client != nil && client.owns(req) {
+		act.Free = true
+		return act, nil
 	}
-	if err := w.Send(v.Notice); err != nil {
-		return err
+	if msg.Is(MethodCancelled) {
+		if x := c.related(req, &msg); x != nil && !x.initialize {
+			act.Ends = true
+			return act, nil
+		}
 	}
-	return v.Refusal()
+	server, named := m.named(req)
+	if id, ok := req.Extensions.Lookup(ExtSession); ok {
+		s := m.session(string(id), req.Peer(), target(req))
+		if named = s != nil; named {
+			server = s.target
+		}
+	}
+	if !named {
+		act.Free = true // without a server the handler refuses or drops it
+		return act, nil
+	}
+	act.Name, act.Targets = nameOf(&msg, server), []string{server}
+	return act, nil
 }
 
 func target(req *profiles.Request) string {

@@ -71,6 +71,7 @@ func New(opts Options) *Contexts {
 			{Name: "get"},
 		},
 		Show:    p1.Show(Messages),
+		Inert:   true,
 		Handler: profiles.HandlerFunc(c.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,

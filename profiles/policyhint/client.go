@@ -33,7 +33,12 @@ func (m *Violation) err() *ViolationError {
 // peer refused the hints, an *profiles.Error if either side refused a message, or that of
 // ctx.
 func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error {
-	return profiles.Ask(ctx, on, setEnvelope(hints), func(answer *e1.Envelope) error {
+	return put(ctx, on, nil, hints)
+}
+
+// put is Put of hints for the message with a msg_id only, if it is not nil.
+func put(ctx context.Context, on profiles.Caller, msgID []byte, hints []profiles.Hint) error {
+	return profiles.Ask(ctx, on, setEnvelope(msgID, hints), func(answer *e1.Envelope) error {
 		switch answer.MsgType {
 		case TypeAck:
 			return nil // with any ack_id, because it is the answer to this call
@@ -48,62 +53,77 @@ func Put(ctx context.Context, on profiles.Caller, hints ...profiles.Hint) error 
 	})
 }
 
-func setEnvelope(hints []profiles.Hint) e1.Envelope {
+func setEnvelope(msgID []byte, hints []profiles.Hint) e1.Envelope {
 	m := Set{Constraints: make([]Constraint, len(hints))}
 	for i, h := range hints {
 		m.Constraints[i] = Constraint{Key: []byte(h.Key), Value: []byte(h.Value), Mode: []byte(h.Mode.String()), Scope: []byte(h.Scope)}
 	}
-	return e1.Envelope{ProfileID: ProfileID, MsgType: TypeSet, Payload: m.Append(make([]byte, 0, m.Size()))}
+	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeSet, Payload: m.Append(make([]byte, 0, m.Size()))}
+	if msgID != nil {
+		env.Extensions = e1.AppendExtension(nil, ExtMessage, msgID)
+	}
+	return env
 }
 
-// Forward implements profiles.Carrier: it sends the hints of ctx for the lifecycle that a
-// message opens. Hints of the connection and of the original lifecycle become hints of that
-// lifecycle, because the outgoing connection may be shared. For a message that opens no
-// lifecycle nothing is sent. Modes do not change. If a hint is a MUST, Forward waits, at
-// most for Options.Forward, until the peer has accepted it. If the peer is not known to serve
-// the profile, no hints are sent, and Forward fails if one is a MUST.
+// Forward implements profiles.Carrier: it sends the hints of ctx for a message. Hints of the
+// connection and of the original lifecycle become hints of the lifecycle that the message
+// opens, because the outgoing connection may be shared. If it opens none, all hints become
+// hints of the message. Modes do not change. If a hint is a MUST, Forward
+// waits, at most for Options.Forward, until the peer has accepted it. If the peer is not known
+// to serve the profile, or to take hints for a single message, no hints are sent, and Forward
+// fails if one is a MUST.
 func (h *Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
-	if m.Scope == "" {
-		return ctx, nil
-	}
-	hints := onward(profiles.HintsOf(ctx, m.Name), scopeOf(m.Scope, m.ID))
+	hints := profiles.HintsOf(ctx, m.Name)
 	if len(hints) == 0 {
 		return ctx, nil
 	}
+	var msgID []byte
+	scope := ""
+	switch {
+	case m.Scope != "" && len(m.ID) > 0:
+		scope = scopeOf(m.Scope, m.ID)
+	case len(m.MsgID) > 0 && profiles.HeedsOn(lane, ProfileID, ExtMessage):
+		msgID = m.MsgID
+	default: // it would be for the whole connection
+		return omitted(ctx, hints, "does not take hints for a single message")
+	}
 	wait, cancel := context.WithTimeout(ctx, h.opts.Forward)
 	defer cancel()
-	err := send(wait, lane, hints)
+	err := send(wait, lane, msgID, onward(hints, scope))
 	switch {
-	case profiles.IsUnserved(err) && hints[0].Mode < profiles.Must:
+	case err == nil:
 		return ctx, nil
 	case profiles.IsUnserved(err):
-		return nil, &profiles.Error{
-			Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,
-			Text: "a hint is a MUST, and the next endpoint is not known to serve profile " + Name,
-		}
+		return omitted(ctx, hints, "is not known to serve profile "+Name)
+	case errors.As(err, new(*ViolationError)), errors.As(err, new(*profiles.PeerError)):
+		return nil, notTaken("the hints were not taken by the next endpoint", err)
 	}
-	if errors.As(err, new(*ViolationError)) || errors.As(err, new(*profiles.PeerError)) {
-		err = &profiles.Error{
-			Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true,
-			Text: "the hints were not taken by the next endpoint", Cause: err,
-		}
+	return nil, err
+}
+
+// omitted returns ctx if hints, the strongest first, may be left out because the next
+// endpoint cannot take them, and else an error that says why.
+func omitted(ctx context.Context, hints []profiles.Hint, why string) (context.Context, error) {
+	if hints[0].Mode < profiles.Must {
+		return ctx, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return ctx, nil
+	return nil, notTaken("a hint is a MUST, and the next endpoint "+why, nil)
+}
+
+func notTaken(text string, cause error) error {
+	return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "policy_hint", Domain: true, Text: text, Cause: cause}
 }
 
 // send sends hints, the strongest first.
-func send(ctx context.Context, lane profiles.Lane, hints []profiles.Hint) error {
+func send(ctx context.Context, lane profiles.Lane, msgID []byte, hints []profiles.Hint) error {
 	for len(hints) > 0 {
 		next := hints[:min(len(hints), MaxConstraints)]
 		hints = hints[len(next):]
 		var err error
 		if next[0].Mode == profiles.Must {
-			err = Put(ctx, lane, next...)
+			err = put(ctx, lane, msgID, next)
 		} else {
-			err = lane.Send(ctx, setEnvelope(next))
+			err = lane.Send(ctx, setEnvelope(msgID, next))
 		}
 		if err != nil {
 			return err
@@ -112,13 +132,14 @@ func send(ctx context.Context, lane profiles.Lane, hints []profiles.Hint) error 
 	return nil
 }
 
-// onward returns hints for the next hop, the strongest first. Hints that get the
-// same scope there are merged for each key, except different values of a MUST:
-// both apply here, and one hint cannot express them.
+// onward returns hints for the next hop, the strongest first: those of a target as they are,
+// unless scope is empty, the others in that scope. Hints that get the same scope are merged
+// for each key, except different values of a MUST: both apply here, and one hint cannot
+// express them.
 func onward(hints []profiles.Hint, scope string) []profiles.Hint {
 	list := hints[:0]
 	for _, h := range hints {
-		if !strings.HasPrefix(h.Scope, profiles.ScopeTarget) {
+		if scope == "" || !strings.HasPrefix(h.Scope, profiles.ScopeTarget) {
 			h.Scope = scope
 		}
 		there := slices.ContainsFunc(list, func(other profiles.Hint) bool {

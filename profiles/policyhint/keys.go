@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -107,6 +108,18 @@ type Cost struct {
 	unit string
 }
 
+// String returns the amount in the form of ParseCost.
+func (c Cost) String() string {
+	text := strconv.FormatInt(c.nano/1e9, 10)
+	if fraction := strings.TrimRight(fmt.Sprintf("%09d", c.nano%1e9), "0"); fraction != "" {
+		text += "." + fraction
+	}
+	if c.unit != "" {
+		text += " " + c.unit
+	}
+	return text
+}
+
 // maxDigits bounds the digits of an amount before and after the point, maxUnit the octets
 // of a unit.
 const (
@@ -147,4 +160,93 @@ func keepsCost(value string, t *Target) string {
 		return ReasonUnsatisfied
 	}
 	return ""
+}
+
+// Names of the items of a declaration in text.
+const (
+	itemExternalNetwork = "external_network"
+	itemPII             = "pii"
+	itemRegion          = "region"
+	itemCost            = "cost"
+)
+
+// MaxDeclaration bounds the text of a declaration, in octets.
+const MaxDeclaration = 2048
+
+// ParseDeclaration reads a declaration that an agent makes of itself: items name=value with
+// ";" between them. The names are external_network and pii, with true or false, region as
+// in ParseRegions, and cost as in ParseCost.
+//
+//	external_network=false;region=eu-west-1,eu-west-2;cost=0.02 EUR
+//
+// An empty text declares nothing.
+func ParseDeclaration(text string) (*Target, error) {
+	t := new(Target)
+	if len(text) > MaxDeclaration {
+		return nil, fmt.Errorf("policyhint: declaration of %d octets, want at most %d", len(text), MaxDeclaration)
+	}
+	seen := make(map[string]bool)
+	for item := range strings.SplitSeq(text, ";") {
+		if text == "" {
+			break
+		}
+		name, value, _ := strings.Cut(item, "=")
+		err := errTwice
+		if !seen[name] {
+			err = t.declare(name, value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("policyhint: declaration %.80q: %w", item, err)
+		}
+		seen[name] = true
+	}
+	return t, nil
+}
+
+// CheckDeclaration returns the fault of a text that ParseDeclaration refuses.
+func CheckDeclaration(text string) error {
+	_, err := ParseDeclaration(text)
+	return err
+}
+
+var (
+	errTwice = errors.New("it is there twice")
+	errItem  = errors.New("want external_network, pii, region or cost")
+)
+
+// declare sets one item of a declaration.
+func (t *Target) declare(name, value string) (err error) {
+	switch name {
+	case itemExternalNetwork:
+		t.ExternalNetwork, err = new(value == "true"), checkBool(value)
+	case itemPII:
+		t.PII, err = new(value == "true"), checkBool(value)
+	case itemRegion:
+		t.Regions, err = ParseRegions(value)
+	case itemCost:
+		t.Cost = new(Cost)
+		*t.Cost, err = ParseCost(value)
+	default:
+		err = errItem
+	}
+	return err
+}
+
+// String returns the declaration in the form of ParseDeclaration.
+func (t *Target) String() string {
+	var items []string
+	add := func(name, value string) { items = append(items, name+"="+value) }
+	if t.ExternalNetwork != nil {
+		add(itemExternalNetwork, strconv.FormatBool(*t.ExternalNetwork))
+	}
+	if t.PII != nil {
+		add(itemPII, strconv.FormatBool(*t.PII))
+	}
+	if len(t.Regions) > 0 {
+		add(itemRegion, strings.Join(t.Regions, ","))
+	}
+	if t.Cost != nil {
+		add(itemCost, t.Cost.String())
+	}
+	return strings.Join(items, ";")
 }

@@ -115,7 +115,7 @@ func TestWhatIsDeclaredDecides(t *testing.T) {
 				want = ""
 			}
 			got := ""
-			if v := h.Violated(ctx, "mcp", test.target); v != nil {
+			if v := h.Violated(ctx, &profiles.Act{Profile: "mcp", Name: test.target}); v != nil {
 				got = v.Reason
 				var m policyhint.Violation
 				if err := m.Decode(v.Notice.Payload); err != nil || string(m.Key) != test.key || string(m.Scope) != "connection" || string(m.Reason) != got ||
@@ -129,13 +129,43 @@ func TestWhatIsDeclaredDecides(t *testing.T) {
 		}
 	}
 	ctx := profiles.WithHints(t.Context(), []profiles.Hint{{Key: policyhint.NoExternalNetwork, Value: "true", Mode: profiles.Must, Scope: "connection"}})
-	if v := h.Violated(ctx, "rpc", "swp.ping"); v != nil {
-		t.Errorf("a built-in method is stopped: %v", v)
+	for act, stopped := range map[*profiles.Act]bool{
+		{Profile: "rpc", Name: "swp.ping", Free: true}:                                     false,
+		{Profile: "rpc", Name: "nothing", Ends: true}:                                      false,
+		{Profile: "mcp", Name: "open/tool", Targets: []string{"nothing"}}:                  true,
+		{Profile: "events", Name: "full", Targets: []string{"full", "nothing"}}:            true,
+		{Profile: "events", Name: "full", Targets: []string{"full", "full"}}:               false,
+		{Profile: "a2a", Name: "full", Agents: []string{}}:                                 true,
+		{Profile: "a2a", Name: "full", Agents: []string{""}}:                               true,
+		{Profile: "a2a", Name: "nothing", Agents: []string{"", "external_network=false"}}:  false,
+		{Profile: "a2a", Name: "nothing", Agents: []string{"", "external_network=true"}}:   true,
+		{Profile: "a2a", Name: "nothing", Agents: []string{"no declaration", "region=eu"}}: true,
+	} {
+		if v := h.Violated(ctx, act); (v != nil) != stopped {
+			t.Errorf("%+v is stopped by %+v, want that: %v", act, v, stopped)
+		}
 	}
-	if v := h.Violated(ctx, "mcp", "swp.ping"); v == nil {
-		t.Error("a server that is named like a method is not stopped")
-	}
-	if v := policyhint.New(policyhint.Options{}).Violated(ctx, "mcp", "full"); v == nil || v.Reason != policyhint.ReasonUndeclared {
+	if v := policyhint.New(policyhint.Options{}).Violated(ctx, &profiles.Act{Profile: "mcp", Name: "full"}); v == nil || v.Reason != policyhint.ReasonUndeclared {
 		t.Errorf("where nothing is declared: %v", v)
+	}
+}
+
+func TestADeclarationIsReadAsItIsWritten(t *testing.T) {
+	for _, text := range []string{
+		"", "external_network=false", "pii=true", "region=eu-west-1,us", "cost=0.02 EUR", "cost=12", "cost=0.000000001",
+		"external_network=true;pii=false;region=eu;cost=100.5 USD",
+	} {
+		target, err := policyhint.ParseDeclaration(text)
+		if err != nil || target.String() != text {
+			t.Errorf("%q is read as %v, %v", text, target, err)
+		}
+	}
+	for _, text := range []string{
+		";", "pii", "pii=", "pii=perhaps", "region=", "region=EU", "cost=-1", "cost=1 ", "colour=red", "=", "region=eu;region=us", "pii=true;",
+		"region=" + strings.Repeat("a", policyhint.MaxDeclaration),
+	} {
+		if target, err := policyhint.ParseDeclaration(text); err == nil {
+			t.Errorf("%.40q is read as %v", text, target)
+		}
 	}
 }

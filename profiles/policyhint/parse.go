@@ -74,8 +74,12 @@ func checkScope(ref string) (string, error) {
 
 func scopeOf(prefix string, id []byte) string { return prefix + hex.EncodeToString(id) }
 
-// hints returns the constraints of a Set, checked.
-func (m *Set) hints() ([]profiles.Hint, error) {
+// messageScope is the scope of the message with a msg_id.
+func messageScope(msgID []byte) string { return scopeOf(profiles.ScopeMessage, msgID) }
+
+// hints returns the constraints of a Set, checked. With a msg_id they are for that message
+// only, and must be without a scope of their own.
+func (m *Set) hints(msgID []byte) ([]profiles.Hint, error) {
 	list := make([]profiles.Hint, len(m.Constraints))
 	for i := range m.Constraints {
 		c := &m.Constraints[i]
@@ -86,6 +90,12 @@ func (m *Set) hints() ([]profiles.Hint, error) {
 		h, err := Check(profiles.Hint{Key: string(c.Key), Value: string(c.Value), Mode: mode, Scope: string(c.Scope)})
 		if err != nil {
 			return nil, err
+		}
+		if msgID != nil {
+			if h.Scope != profiles.ScopeConnection {
+				return nil, invalid(CodeInvalidScope, "scope_ref %.80q in hints for one message (extension %d), want none", c.Scope, ExtMessage)
+			}
+			h.Scope = messageScope(msgID)
 		}
 		list[i] = h
 	}

@@ -49,6 +49,10 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
+// ExtMessage is an extension of a SET: the msg_id of a message of the same side. The hints
+// are for that message only.
+const ExtMessage = 16
+
 // ProfileID is the profile_id of POLICYHINT, Name its short name.
 const (
 	ProfileID = 16
@@ -58,8 +62,8 @@ const (
 // Targets has the declarations of everything that acts for peers behind this endpoint. It
 // must not block, and is safe for concurrent use.
 type Targets interface {
-	// Target returns the declaration for a name of a profile, as in profiles.Access. False
-	// means that there is none.
+	// Target returns the declaration of what acts for a name of a profile, as in profiles.Access:
+	// a server, a worker, a partner, or this endpoint itself. False means that there is none.
 	Target(profile, name string) (*Target, bool)
 }
 
@@ -110,10 +114,12 @@ func New(opts Options) *Hints {
 			{Name: "set"},
 			{Name: "violation", Free: true},
 		},
-		Show:    p1.Show(Messages),
-		Handler: profiles.HandlerFunc(h.serve),
-		Check:   check,
-		Refusal: refusals.Refusal,
+		Extensions: []uint64{ExtMessage},
+		Inert:      true,
+		Show:       p1.Show(Messages),
+		Handler:    profiles.HandlerFunc(h.serve),
+		Check:      check,
+		Refusal:    refusals.Refusal,
 	}
 	return h
 }
@@ -134,8 +140,8 @@ func (h *Hints) Attach(ctx context.Context, p *profiles.Profile, req *profiles.R
 			scope = scopeOf(p.Scope, id)
 		}
 	}
-	if hints := conn.begin(scope); len(hints) > 0 {
-		return profiles.WithHints(ctx, hints)
+	if hints := conn.begin(scope, messageScope(req.MsgID)); len(hints) > 0 {
+		return profiles.WithPolicy(ctx, hints, h)
 	}
 	return ctx
 }

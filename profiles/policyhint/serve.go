@@ -3,7 +3,6 @@ package policyhint
 import (
 	"context"
 	"encoding/hex"
-	"strings"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -43,7 +42,11 @@ func (h *Hints) set(req *profiles.Request, w profiles.Responder) error {
 	if !req.May(h.opts.Access, h.profile.Name, "set", "") {
 		return &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "policyhint: set is not allowed", Denied: true}
 	}
-	hints, err := m.hints()
+	msgID, single := req.Extensions.Lookup(ExtMessage)
+	if single && (len(msgID) == 0 || len(msgID) > e1.DefaultMaxMsgID) {
+		return profiles.InvalidExtension(ExtMessage, "%d octets are no msg_id", len(msgID))
+	}
+	hints, err := m.hints(msgID)
 	if err != nil {
 		return err
 	}
@@ -62,22 +65,46 @@ func (h *Hints) set(req *profiles.Request, w profiles.Responder) error {
 	return w.Finish(e1.Envelope{MsgType: TypeAck, Payload: ack.Append(req.Scratch(ack.Size()))})
 }
 
-// Violated implements profiles.Policy. Built-in RPC methods act only on this endpoint and
-// are never forbidden.
-func (h *Hints) Violated(ctx context.Context, profile, name string) *profiles.Violation {
-	if profile == "rpc" && strings.HasPrefix(name, "swp.") {
+// Violated implements profiles.Policy.
+func (h *Hints) Violated(ctx context.Context, act *profiles.Act) *profiles.Violation {
+	if act.Free || act.Ends {
 		return nil
 	}
-	var target *Target
-	for _, hint := range profiles.HintsOf(ctx, name) {
+	names := act.Targets
+	if len(names) == 0 {
+		names = []string{act.Name}
+	}
+	for _, name := range names {
+		if v := violatedBy(profiles.HintsOf(ctx, name), h.targets(act, name)); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// violatedBy returns the first MUST that no target keeps together with the others; nil if
+// there is a target that keeps all.
+func violatedBy(hints []profiles.Hint, targets []*Target) (first *profiles.Violation) {
+	for _, target := range targets {
+		v := target.violates(hints)
+		if v == nil {
+			return nil
+		}
+		if first == nil {
+			first = v
+		}
+	}
+	return first
+}
+
+// violates returns the first MUST that a target does not keep.
+func (t *Target) violates(hints []profiles.Hint) *profiles.Violation {
+	for _, hint := range hints {
 		key, known := keys[hint.Key]
 		if hint.Mode != profiles.Must || !known {
 			continue
 		}
-		if target == nil {
-			target = h.target(profile, name)
-		}
-		if reason := key.kept(hint.Value, target); reason != "" {
+		if reason := key.kept(hint.Value, t); reason != "" {
 			v := &ViolationError{hint.Key, hint.Scope, reason}
 			m := v.message()
 			return &profiles.Violation{Key: v.Key, Scope: v.Scope, Reason: v.Reason, Notice: e1.Envelope{
@@ -88,14 +115,27 @@ func (h *Hints) Violated(ctx context.Context, profile, name string) *profiles.Vi
 	return nil
 }
 
-// target returns the declared properties; empty without a declaration.
-func (h *Hints) target(profile, name string) *Target {
-	if h.opts.Targets != nil {
-		if t, ok := h.opts.Targets.Target(profile, name); ok {
-			return t
+// targets returns the declarations of which one is that of the executor; never none. A
+// target without a declaration has an empty one.
+func (h *Hints) targets(act *profiles.Act, name string) (list []*Target) {
+	for _, text := range act.Agents {
+		t, err := ParseDeclaration(text)
+		if err != nil {
+			t = new(Target)
 		}
+		list = append(list, t)
 	}
-	return new(Target)
+	switch {
+	case len(list) > 0:
+	case act.Agents == nil && h.opts.Targets != nil:
+		if t, ok := h.opts.Targets.Target(act.Profile, name); ok {
+			return []*Target{t}
+		}
+		fallthrough
+	default:
+		list = []*Target{new(Target)}
+	}
+	return list
 }
 
 // check returns an error for a malformed answer.

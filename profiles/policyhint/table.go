@@ -152,19 +152,23 @@ func (c *connection) account(count, octets int) {
 	c.table.octets.Add(int64(octets))
 }
 
-// begin returns the hints for an exchange, given the scope of its lifecycle, which may be
-// empty. The caller must not change them.
-func (c *connection) begin(name string) []profiles.Hint {
+// begin returns the hints for an exchange, given the scopes of its lifecycle, which may be
+// empty, and of its message. The caller must not change them.
+func (c *connection) begin(names ...string) []profiles.Hint {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.scopes[name]
-	if s == nil {
-		return c.shared
+	hints := c.shared
+	for _, name := range names {
+		s := c.scopes[name]
+		if s == nil {
+			continue
+		}
+		if s.place == nil {
+			s.place = c.begun.PushBack(s)
+		}
+		hints = slices.Concat(s.hints, hints)
 	}
-	if s.place == nil {
-		s.place = c.begun.PushBack(s)
-	}
-	return slices.Concat(s.hints, c.shared)
+	return hints
 }
 
 // end removes everything at the end of the connection.

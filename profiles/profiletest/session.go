@@ -325,6 +325,7 @@ func (l lane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) 
 		return nil, fmt.Errorf("profiletest: a call comes with a msg_id of %d octets, want none", len(env.MsgID))
 	}
 	env.MsgID = profiles.NewMsgID()
+	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 	c := &call{s: l.s, id: env.MsgID, ready: make(chan struct{}, 1)}
 	l.s.mu.Lock()
 	l.s.calls[string(c.id)] = c
@@ -343,7 +344,8 @@ func (l lane) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) 
 	return c, nil
 }
 
-func (l lane) Send(_ context.Context, env e1.Envelope) error {
+func (l lane) Send(ctx context.Context, env e1.Envelope) error {
+	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 	if len(env.MsgID) == 0 {
 		env.MsgID = profiles.NewMsgID()
 	}

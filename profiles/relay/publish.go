@@ -68,6 +68,32 @@ func (s *Service) publish(req *profiles.Request) error {
 	return nil
 }
 
+// act is the publication of a delivery. One that a relay hands to a consumer of this side is
+// what the consumer has asked for.
+func (s *Service) act(req *profiles.Request) (profiles.Act, error) {
+	switch req.MsgType {
+	case TypePublish:
+	case TypeStatus:
+		return profiles.Act{Operation: "status"}, nil
+	default:
+		return profiles.Act{Ends: true}, nil
+	}
+	var m Publish
+	if err := m.Decode(req.Payload); err != nil {
+		return profiles.Act{}, err
+	}
+	publisher, named := req.Extensions.Lookup(ExtPublisher)
+	if named && s.inboxes.find(req.Lane, m.Topic, itemID(string(publisher), m.DeliveryID)) != nil {
+		return profiles.Act{Operation: "publish", Name: string(m.Topic), Free: true}, nil
+	}
+	target, err := profiles.TargetOf(req.Extensions)
+	if err != nil {
+		return profiles.Act{}, err
+	}
+	topic, _, err := s.placeOf(target, m.Topic)
+	return profiles.Act{Operation: "publish", Name: string(topic), Ruled: true}, err
+}
+
 // admit validates a delivery for storage and delivery, and returns its id and lifetime.
 func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, ttl time.Duration, err error) {
 	switch {

@@ -315,6 +315,7 @@ func New(opts Options) (*Service, error) {
 		Handler:   (*service)(s),
 		Check:     func(env *e1.Envelope) error { return check(env.MsgType, env.Payload) },
 		Lifecycle: lifecycle,
+		Act:       s.act,
 		Refusal:   refusals.Refusal,
 	}
 	if opts.Store != nil {

@@ -131,7 +131,6 @@ func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, erro
 		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDeadline, uint64(max(1, c.Deadline.Milliseconds())))
 	}
 	env.Extensions = append(env.Extensions, c.Extensions...)
-	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 	var err error
 	if s.call, err = on.Call(ctx, env); err != nil {
 		return nil, err

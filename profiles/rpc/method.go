@@ -43,8 +43,8 @@ type Method struct {
 	always bool
 
 	// local says that the method is about its connection, targets that it handles the
-	// target of a call itself.
-	local, targets bool
+	// target of a call itself, builtin that it is one of this profile.
+	local, targets, builtin bool
 }
 
 // method is a Method under its name.

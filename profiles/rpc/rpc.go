@@ -68,10 +68,6 @@ type Options struct {
 	// Brought are the methods of other profiles of the endpoint.
 	Brought []profiles.Method
 
-	// Policy is asked about each call that Access allows. A forbidden call is answered with
-	// unauthorized, after its notice. Nil forbids nothing.
-	Policy profiles.Policy
-
 	// Identity is the identity of this endpoint, which is added to its refusals of calls.
 	// May be empty.
 	Identity string
@@ -119,8 +115,9 @@ func New(opts Options) (*profiles.Profile, error) {
 	if opts.ReplayWindow < 0 || opts.Handler < 0 {
 		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
 	}
-	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, policy: opts.Policy, resolve: opts.Resolve, toward: opts.Toward, identity: opts.Identity}
+	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, resolve: opts.Resolve, toward: opts.Toward, identity: opts.Identity}
 	for name, m := range builtin(&opts) {
+		m.builtin = true
 		s.methods[name] = &method{Method: m, name: name}
 	}
 	for i := range opts.Brought {
@@ -170,6 +167,7 @@ func New(opts Options) (*profiles.Profile, error) {
 		Show:      p1.Show(Messages),
 		Handler:   s,
 		Check:     check,
+		Act:       s.act,
 		Lifecycle: Lifecycle,
 		Refusal:   refusal,
 	}, nil

@@ -18,15 +18,14 @@ type service struct {
 	toward   func(target, name string) (Method, error)
 	live     *table
 	access   profiles.Access // nil allows everything
-	policy   profiles.Policy // nil stops nothing
 	runs     *runs           // nil: idempotency keys are not kept
 }
 
 // Serve handles one message.
-func (s *service) Serve(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+func (s *service) Serve(_ context.Context, req *profiles.Request, w profiles.Responder) error {
 	switch req.MsgType {
 	case TypeReq:
-		return s.request(ctx, req, w)
+		return s.request(req, w)
 	case TypeCancel:
 		return s.cancel(req)
 	}
@@ -36,7 +35,7 @@ func (s *service) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 	return errUnknownCall
 }
 
-func (s *service) request(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+func (s *service) request(req *profiles.Request, w profiles.Responder) error {
 	var in Req
 	if err := in.Decode(req.Payload); err != nil {
 		return err
@@ -76,12 +75,6 @@ func (s *service) request(ctx context.Context, req *profiles.Request, w profiles
 		return s.refuse(w, in.RPCID, errKey)
 	case bounded && left == 0:
 		return s.refuse(w, in.RPCID, errTimeout)
-	}
-	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
-		return err
-	}
-	if stopped, err := s.stopped(ctx, w, &in, m); stopped {
-		return err
 	}
 	switch {
 	case keyed && s.runs != nil:
@@ -134,19 +127,27 @@ func (s *service) allowed(req *profiles.Request, name string) bool {
 	return s.access == nil || s.access.Allowed(req.Identity(), "rpc", "call", name)
 }
 
-// stopped answers a call that the caller's own policy does not let through.
-func (s *service) stopped(ctx context.Context, w profiles.Responder, in *Req, m *method) (bool, error) {
-	if s.policy == nil {
-		return false, nil
+// act is the call of a method. The built-in methods, and those about their connection, reach
+// nothing beyond it.
+func (s *service) act(req *profiles.Request) (profiles.Act, error) {
+	if req.MsgType != TypeReq {
+		return profiles.Act{Operation: "cancel", Ends: true}, nil
 	}
-	v := s.policy.Violated(ctx, "rpc", m.name)
-	if v == nil {
-		return false, nil
+	var in Req
+	if err := in.Decode(req.Payload); err != nil {
+		return profiles.Act{}, err
 	}
-	if err := w.Send(v.Notice); err != nil {
-		return true, err
+	target, err := profiles.TargetOf(req.Extensions)
+	if err != nil {
+		return profiles.Act{}, err
 	}
-	return true, s.refuse(w, in.RPCID, &Error{Code: CodeUnauthorized, Message: v.Text()})
+	act := profiles.Act{Operation: "call", Name: string(in.Method), Ruled: true}
+	if target != "" {
+		act.Name = target + "/" + act.Name
+	} else if m := s.methods[act.Name]; m != nil {
+		act.Free = m.builtin || m.local
+	}
+	return act, nil
 }
 
 // inline answers at once. Nothing here allocates.

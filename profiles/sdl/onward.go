@@ -94,6 +94,27 @@ func (s *Service) route(env *e1.Envelope) string {
 	return s.opts.Onward.Route(h.To)
 }
 
+// act is the envelope for a partner. What another envelope asks for is known once it is opened:
+// the Server then compares that with the hints.
+func (s *Service) act(req *profiles.Request) (profiles.Act, error) {
+	act := profiles.Act{Operation: "send", Free: true}
+	if s.opts.Onward == nil {
+		return act, nil
+	}
+	target, err := profiles.TargetOf(req.Extensions)
+	if err != nil {
+		return act, err
+	}
+	if target == "" {
+		target = s.route(&req.Envelope)
+	}
+	if target == "" {
+		return act, nil
+	}
+	h, err := s.head(&req.Envelope)
+	return profiles.Act{Operation: "send", Name: target + "/" + h.From, Ruled: true}, err
+}
+
 // admit checks that the sender uses its own agent_id, and records its session for returning
 // events.
 func (s *Service) admit(req *profiles.Request, e *profiles.Errand, partner string) error {

@@ -189,6 +189,7 @@ func New(o Options) (*Service, error) {
 		Extensions: []uint64{profiles.ExtDeadline, profiles.ExtChain},
 		Handler:    profiles.HandlerFunc(s.serve),
 		Check:      check,
+		Act:        s.act,
 		Refusal:    s.refusal,
 	}
 	return s, nil

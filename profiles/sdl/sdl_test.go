@@ -103,16 +103,6 @@ func TestAResponseWithoutACallIsDropped(t *testing.T) {
 	}
 }
 
-func TestAChainThatIsOfNoUseRefuses(t *testing.T) {
-	h := profiletest.New(t, newProfile(t))
-	for _, typ := range []uint64{sdl.TypeReq, sdl.TypeEvt} {
-		err := h.Serve(typ, []byte(`{}`), e1.AppendExtension(nil, profiles.ExtChain, []byte("chain"))...).Wait().Err()
-		if err == nil || err.Code != profiles.SecurityPolicy || err.Detail != "cred_chain" {
-			t.Errorf("type %d: %+v", typ, err)
-		}
-	}
-}
-
 func TestAHandlerThatPanicsOrSaysNothingIsAnswered(t *testing.T) {
 	h := profiletest.New(t, newProfile(t))
 	for _, body := range []string{`{"panic":true}`, `{"silent":true}`} {

@@ -20,9 +20,6 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		return errNone
 	}
 	form, _ := FormOf(req.Payload) // the Server refuses an invalid form after the length check
-	if _, err := profiles.Delegated(ctx, req.Extensions); err != nil {
-		return err
-	}
 	limit := s.opts.Deadline
 	if ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline); err != nil {
 		return err

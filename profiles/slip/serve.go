@@ -35,6 +35,25 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	return s.pass(req, m, words)
 }
 
+// act is the delivery of a message to its agent.
+func (s *Service) act(req *profiles.Request) (profiles.Act, error) {
+	if req.MsgType == TypeErr {
+		return profiles.Act{Operation: "return", Ends: true}, nil
+	}
+	m := s.parsed.Get().(*Message) //nolint:errcheck // the pool holds nothing else
+	defer s.parsed.Put(m)
+	words := s.words.Load()
+	if err := words.read(m, req.MsgType, req.Payload); err != nil {
+		return profiles.Act{}, unreadable(err)
+	}
+	act := profiles.Act{Operation: "send", Ruled: true}
+	var err error
+	if s.opts.Receive == nil {
+		_, act.Name, err = words.agents(m)
+	}
+	return act, err
+}
+
 // pass forwards a message to its receiving agent.
 func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
 	src, dst, err := words.agents(m)

@@ -233,6 +233,7 @@ func New(opts Options) (*Service, error) {
 		Handler:    profiles.HandlerFunc(s.serve),
 		Show:       p1.Show(Messages),
 		Check:      p1.WellFormed(Messages),
+		Act:        s.act,
 		Refusal:    refusals.Refusal,
 	}
 	return s, nil

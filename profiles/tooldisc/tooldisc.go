@@ -197,6 +197,7 @@ func New(opts Options) (*Service, error) {
 		Behind:   profiles.PassedOn,
 		Crossing: s.crossing(),
 		Show:     p1.Show(Messages),
+		Inert:    true,
 		Handler:  profiles.HandlerFunc(s.serve),
 		Check:    check,
 		Refusal:  refusals.Refusal,

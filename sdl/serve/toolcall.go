@@ -70,7 +70,9 @@ func (s *Server) call(ctx context.Context, c *ToolCall) (ToolResult, string) {
 		return ToolResult{}, line
 	}
 	result, err := tool(ctx, c)
-	switch {
+	switch stopped := (*Stopped)(nil); {
+	case errors.As(err, &stopped):
+		return ToolResult{}, stopped.Why
 	case err != nil:
 		s.o.Failed(c.Request, err)
 		return ToolResult{}, logFailed
@@ -79,6 +81,12 @@ func (s *Server) call(ctx context.Context, c *ToolCall) (ToolResult, string) {
 	}
 	return result, logDone
 }
+
+// Stopped is the error of a tool that was not called. The caller gets the reason, as a log
+// line of the answer.
+type Stopped struct{ Why string }
+
+func (e *Stopped) Error() string { return "serve: the tool was not called: " + e.Why }
 
 // permit returns the log line of a denied call, or "".
 func (s *Server) permit(c *ToolCall) string {

@@ -22,7 +22,7 @@ type ToolCaller interface {
 }
 
 // Tool carries out a call. An error means that the call failed; its text is logged and not
-// sent.
+// sent, but for that of a *Stopped.
 type Tool func(ctx context.Context, call *ToolCall) (ToolResult, error)
 
 // ToolCall is a call that the tool policy allows.

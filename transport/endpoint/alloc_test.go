@@ -2,6 +2,7 @@ package endpoint_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,6 +54,7 @@ type treadmill struct {
 	feed             chan []byte
 	rest             []byte
 	left             int
+	due              int // octets that come back for a batch; 0: as many as it has
 	done             chan struct{}
 }
 
@@ -74,7 +76,7 @@ func (c *treadmill) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		select {
 		case c.rest = <-c.feed:
-			c.left = len(c.rest)
+			c.left = cmp.Or(c.due, len(c.rest))
 		case <-c.ctx.Done():
 			return 0, io.EOF
 		}

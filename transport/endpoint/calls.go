@@ -64,6 +64,7 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	}
 	c.n = s.nextID(&c.id)
 	env.MsgID = c.id[:]
+	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 	l.complete(&env, s.opts.Now())
 	if err := s.tell(ctx, &env); err != nil {
 		s.ep.calls.Put(c)

@@ -226,6 +226,7 @@ func (l *lane) Send(ctx context.Context, env e1.Envelope) error {
 		l.s.nextID(&id)
 		env.MsgID = id[:]
 	}
+	env.Extensions = profiles.AppendChain(ctx, env.Extensions)
 	l.complete(&env, l.s.opts.Now())
 	if err := l.s.tell(ctx, &env); err != nil {
 		return err

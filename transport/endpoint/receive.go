@@ -162,7 +162,10 @@ func (l *lane) serve(profile *profiles.Profile) {
 	}
 	l.s.ep.digestRequest(&l.account, &l.req) // the handler may release its octets
 	l.trace(profile)
-	err := l.callHandler(profile.Handler)
+	err := l.conditions(profile)
+	if err == nil {
+		err = l.callHandler(profile.Handler)
+	}
 	switch {
 	case l.taken != nil:
 		if err != nil {

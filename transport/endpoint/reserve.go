@@ -14,6 +14,9 @@ import (
 // Known is what the peer is known to serve. It is the same as long as the session lives.
 func (s *Session) Known() *profiles.Known { return &s.known }
 
+// Known is that of the session.
+func (l *lane) Known() *profiles.Known { return l.s.Known() }
+
 // askTime bounds how long a peer has to say what it serves.
 const askTime = 10 * time.Second
 

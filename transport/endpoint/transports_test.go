@@ -282,6 +282,9 @@ func TestTL11TheIdentityIsTheConnections(t *testing.T) {
 		r := w.dial(t)
 		claim := request("spiffe://x/admin", "spiffe://x/admin")
 		for typ := range uint64(64) {
+			if typ == profiles.ExtChain {
+				continue // it names a chain, and an unknown one is refused
+			}
 			claim.Extensions = e1.AppendExtension(claim.Extensions, typ, []byte("spiffe://x/admin"))
 		}
 		r.send(t, claim)

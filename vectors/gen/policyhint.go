@@ -73,10 +73,13 @@ func runs(method string) []step {
 	}
 }
 
+// stoppedByHint is how a call ends that a hint forbids.
+var stoppedByHint = reject("SECURITY_POLICY", "")
+
 // isStopped calls a method, which a hint keeps from running.
 func isStopped(method, key, scope, reason string) []step {
 	return []step{
-		in("a method is called", rpcReq("request 1", rpc1, method).frame(), accept),
+		in("a method is called", rpcReq("request 1", rpc1, method).frame(), stoppedByHint),
 		out("the peer is told which hint stops it", violation(key, scope, reason).frame(), vectors.Expect{SameMsgID: new(false)}),
 		out("and it does not run", rpcErr(rpc1, "unauthorized", 0, "any").frame(), textIsFree),
 	}
@@ -135,7 +138,7 @@ var policyhints = []vector{
 			)...).setup(vectors.Relay),
 			scene("what would be broken here does not go on", steps(
 				sets("MUST region=us"),
-				one(in("a call", rpcReq("request 1", rpc1, held).frame(), accept),
+				one(in("a call", rpcReq("request 1", rpc1, held).frame(), stoppedByHint),
 					out("the peer is told", violation("region", "connection", "UNSATISFIED").frame(), vectors.Expect{SameMsgID: new(false)}),
 					out("and nothing goes on", rpcErr(rpc1, "unauthorized", 0, "any").frame(), textIsFree)),
 			)...).setup(vectors.Relay),

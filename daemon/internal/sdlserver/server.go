@@ -80,14 +80,15 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.way, err = part.NewDoor(o.Door, all.Options{A2A: a2a.Options{Carrier: o.Served}}); err != nil {
+	if s.way, err = part.NewDoor(o.Door, all.Options{A2A: a2a.Options{Carrier: o.Served.Inside()}}); err != nil {
 		return nil, err
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
-		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf, Policy: o.Served,
+		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf,
 		Partner: o.Ways.State,
 		Inside: sdlagent.Inside{
-			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served,
+			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served.Inside(),
+			Task: func(kind string) profiles.Act { return o.Served.Set().A2A.ActOf("", kind) },
 		},
 		Tasks:  o.Config.SDL.Tasks,
 		Report: func(err error) { s.log.Warn("sdl", zap.Error(err)) },

@@ -46,6 +46,16 @@ func agentTargets(c *config.Config) targets {
 	return t
 }
 
+func teamTargets(c *config.Config) targets {
+	t := make(targets)
+	for name, team := range c.Teams {
+		for _, kind := range a2abinding.Kinds() {
+			t[name+"/"+kind] = team.Hints.Target()
+		}
+	}
+	return t
+}
+
 func methodTargets(c *config.Config) targets {
 	t := make(targets)
 	for _, b := range c.RPC.Backends {
@@ -61,14 +71,19 @@ func methodTargets(c *config.Config) targets {
 // It implements policyhint.Targets.
 type Hints struct {
 	part.Passive
-	partner                           func(name string) (*policyhint.Target, bool)
-	log                               *zap.Logger
-	servers, workers, agents, methods atomic.Pointer[targets]
+	partner func(name string) (*policyhint.Target, bool)
+	agent   func(agentID string) (declared string, known bool)
+	log     *zap.Logger
+
+	endpoint                                 atomic.Pointer[policyhint.Target]
+	servers, workers, agents, teams, methods atomic.Pointer[targets]
 }
 
 // NewHints reads the hints of a configuration.
 func NewHints(c *config.Config, log *zap.Logger) *Hints {
 	h := &Hints{log: log.Named(boundlog.Security)}
+	h.endpoint.Store(c.Endpoint.Hints.Target())
+	h.SetTeams(c)
 	h.SetServers(c)
 	h.SetWorkers(c)
 	h.SetAgents(c)
@@ -76,8 +91,28 @@ func NewHints(c *config.Config, log *zap.Logger) *Hints {
 	return h
 }
 
-// Behind sets the lookup of hints of partners. Call it before the first use.
-func (h *Hints) Behind(partner func(name string) (*policyhint.Target, bool)) { h.partner = partner }
+// Behind sets the lookups of hints of partners, and of agents of sessions. Call it before the
+// first use.
+func (h *Hints) Behind(partner func(name string) (*policyhint.Target, bool), agent func(agentID string) (declared string, known bool)) {
+	h.partner, h.agent = partner, agent
+}
+
+// HintsSection has the hints of the endpoint itself.
+func HintsSection(prepare part.Prepare) part.Section {
+	return part.Section{Name: "hints of the endpoint", Stays: "the old ones stay", Keys: []string{"endpoint"}, Prepare: prepare}
+}
+
+// Prepare reads the hints of the endpoint itself.
+func (h *Hints) Prepare(c *config.Config) (part.Change, error) {
+	target := c.Endpoint.Hints.Target()
+	return part.Change{
+		Fields: []zap.Field{zap.String("hints", target.String())},
+		Commit: func() bool {
+			h.endpoint.Store(target)
+			return false
+		},
+	}, nil
+}
 
 // SetServers replaces the hints of MCP servers.
 func (h *Hints) SetServers(c *config.Config) { h.servers.Store(new(serverTargets(c))) }
@@ -88,18 +123,22 @@ func (h *Hints) SetWorkers(c *config.Config) { h.workers.Store(new(workerTargets
 // SetAgents replaces the hints of A2A agents.
 func (h *Hints) SetAgents(c *config.Config) { h.agents.Store(new(agentTargets(c))) }
 
+// SetTeams replaces the hints of teams.
+func (h *Hints) SetTeams(c *config.Config) { h.teams.Store(new(teamTargets(c))) }
+
 // SetMethods replaces the hints of RPC methods.
 func (h *Hints) SetMethods(c *config.Config) { h.methods.Store(new(methodTargets(c))) }
 
-// Target implements policyhint.Targets. A kind belongs either to a worker or to an agent,
-// never to both.
+// Target implements policyhint.Targets. A kind belongs to one worker, agent or team. What has
+// no declaration of its own, and is not behind a partner, this endpoint does itself, but for
+// servers and tasks: nobody acts for an unknown one.
 func (h *Hints) Target(profile, name string) (*policyhint.Target, bool) {
 	var of []*atomic.Pointer[targets]
 	switch profile {
 	case "mcp":
 		of = []*atomic.Pointer[targets]{&h.servers}
 	case "a2a":
-		of = []*atomic.Pointer[targets]{&h.workers, &h.agents}
+		of = []*atomic.Pointer[targets]{&h.workers, &h.agents, &h.teams}
 	case "rpc":
 		of = []*atomic.Pointer[targets]{&h.methods}
 	}
@@ -108,11 +147,21 @@ func (h *Hints) Target(profile, name string) (*policyhint.Target, bool) {
 			return target, true
 		}
 	}
-	first, _, behind := strings.Cut(name, "/")
-	if !behind {
-		return nil, false
+	if first, _, behind := strings.Cut(name, "/"); behind || profile == "mcp" { // the name of a partner is that of its default server
+		if target, ok := h.partner(first); ok {
+			return target, true
+		}
 	}
-	return h.partner(first)
+	switch profile {
+	case "mcp", "a2a":
+		return nil, false
+	case "slip":
+		if declared, known := h.agent(name); known {
+			target, err := policyhint.ParseDeclaration(declared)
+			return target, err == nil
+		}
+	}
+	return h.endpoint.Load(), true
 }
 
 // Offer implements part.Part.

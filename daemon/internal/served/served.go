@@ -17,8 +17,7 @@ import (
 )
 
 // Profiles are the profiles of a daemon, as one of its parts. Other parts get a reference
-// before Make has built the profiles. It implements profiles.Carrier and profiles.Policy by
-// calling the profiles.
+// before Make has built the profiles. It implements profiles.Carrier by calling the profiles.
 type Profiles struct {
 	part.Passive
 	set    *all.Set // nil before Make
@@ -70,9 +69,20 @@ func (p *Profiles) Forward(ctx context.Context, lane profiles.Lane, m *profiles.
 	return p.set.Carriers.Forward(ctx, lane, m)
 }
 
-// Violated implements profiles.Policy: it checks calls against the hints of the peer.
-func (p *Profiles) Violated(ctx context.Context, profile, name string) *profiles.Violation {
-	return p.set.Hints.Violated(ctx, profile, name)
+// Inside returns the Carrier for sessions to this endpoint under the identity of a peer: a
+// trace context and hints are sent, but no chain, because this endpoint knows it.
+func (p *Profiles) Inside() profiles.Carrier { return inside{p} }
+
+type inside struct{ p *Profiles }
+
+// Attach implements profiles.Carrier.
+func (in inside) Attach(ctx context.Context, profile *profiles.Profile, req *profiles.Request) context.Context {
+	return in.p.Attach(ctx, profile, req)
+}
+
+// Forward implements profiles.Carrier.
+func (in inside) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onward) (context.Context, error) {
+	return profiles.Carriers{in.p.set.Traces, in.p.set.Hints}.Forward(ctx, lane, m)
 }
 
 // Collectors implements part.Part.

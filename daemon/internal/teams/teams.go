@@ -74,6 +74,9 @@ type Options struct {
 	Records a2aowners.Records // which member has a task
 	Door    part.DoorOptions
 	Served  *served.Profiles
+
+	// Declare puts the hints on teams from a configuration into force.
+	Declare func(*config.Config)
 }
 
 // New makes the teams of a configuration. It sends nothing to members.
@@ -98,7 +101,7 @@ func New(o Options) (*Teams, error) {
 // read makes the teams of a configuration. It sends nothing to members.
 func (t *Teams) read(c *config.Config) (*table, error) {
 	next := &table{
-		conf: c.Teams, files: make(map[string][]byte), names: slices.Sorted(maps.Keys(c.Teams)), told: make(map[string]*toldCard),
+		conf: bare(c.Teams), files: make(map[string][]byte), names: slices.Sorted(maps.Keys(c.Teams)), told: make(map[string]*toldCard),
 	}
 	var options []team.Options
 	for _, name := range next.names {
@@ -119,6 +122,16 @@ func (t *Teams) read(c *config.Config) (*table, error) {
 		next.tasks = append(next.tasks, r)
 	}
 	return next, nil
+}
+
+// bare returns the teams without their hints, a change of which replaces none.
+func bare(teams config.Teams) config.Teams {
+	teams = maps.Clone(teams)
+	for name, team := range teams {
+		team.Hints = config.Hints{}
+		teams[name] = team
+	}
+	return teams
 }
 
 // put sends new tasks to the teams of next as soon as their Workers are hired.
@@ -167,6 +180,7 @@ func (t *Teams) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: []zap.Field{zap.String("teams", strings.Join(table.names, " "))},
 		Commit: func() bool {
+			t.o.Declare(c)
 			if old := t.now.Load(); !reflect.DeepEqual(old.conf, table.conf) || !reflect.DeepEqual(old.files, table.files) {
 				t.o.Served.Replace(t.put(table))
 			}

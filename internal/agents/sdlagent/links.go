@@ -22,7 +22,11 @@ type Inside struct {
 	MCP  *mcpmap.Mapping // of the ends that Connect returns
 	A2A  *a2a.Service    // likewise
 
-	// Carrier sends the credentials of a delegation along with a request. Nil sends none.
+	// Task returns what a task of a kind asks this endpoint for, to compare it with hints.
+	// Nil: there is nobody but its workers.
+	Task func(kind string) profiles.Act
+
+	// Carrier sends trace contexts and hints along with a request. Nil sends none.
 	Carrier profiles.Carrier
 
 	Links int           // sessions at once, default 256
@@ -49,6 +53,9 @@ type link struct {
 }
 
 func newLinks(in Inside) *links {
+	if in.Task == nil {
+		in.Task = func(kind string) profiles.Act { return profiles.Act{Profile: "a2a", Operation: "task", Name: kind} }
+	}
 	if in.Links == 0 {
 		in.Links = 256
 	}

@@ -52,9 +52,6 @@ type Options struct {
 	// knows none.
 	Target func(name string) (server, tool string, ok bool)
 
-	// Policy checks calls of tools against the hints of the peer. Nil allows all.
-	Policy profiles.Policy
-
 	// Told returns a session on which an identity acts as an agent. Nil knows none.
 	Told func(identity, agentID string) (profiles.Session, bool)
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
@@ -34,6 +35,19 @@ type work struct {
 	Request  json.RawMessage `json:"request"`  // from, to and trace of the request
 	Goal     string          `json:"goal"`
 	Input    json.RawMessage `json:"input"`
+
+	Trace profiles.Trace  `json:"trace,omitzero"`
+	Hints []profiles.Hint `json:"hints,omitempty"`
+	Chain []byte          `json:"chain,omitempty"` // chain_id
+}
+
+// context returns ctx with what travels with the task.
+func (w *work) context(ctx context.Context) context.Context {
+	ctx = profiles.WithHints(profiles.WithTrace(ctx, w.Trace), w.Hints)
+	if len(w.Chain) > 0 {
+		ctx = profiles.WithChain(ctx, w.Chain)
+	}
+	return ctx
 }
 
 // keyOf returns the task_id of a request, in hexadecimal: a repeated request is the same
@@ -44,6 +58,14 @@ func keyOf(identity string, r *serve.Request) string {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // never fails
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// errStopped refuses a task that a hint forbids.
+func errStopped(v *profiles.Violation) error {
+	return &sdl.Error{Code: sdl.SecurityUnsupported, Reason: v.Text(), Details: canonical.Object(
+		canonical.Member{Name: "reason", Value: canonical.String(v.Refusal().Detail)},
+		canonical.Member{Name: "text", Value: canonical.String(v.Text())},
+	)}
 }
 
 var (
@@ -57,6 +79,10 @@ var (
 // Accept implements serve.Tasks. When it returns nil, the task is stored and survives a
 // restart.
 func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
+	act := a.links.Task(TaskKind)
+	if v := stopped(ctx, &act); v != nil {
+		return errStopped(v)
+	}
 	goal, _ := r.Payload.Get("goal").Text()
 	form, _ := ctx.Value(formKey{}).(sdl.Form)
 	w := &work{
@@ -67,6 +93,10 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 			canonical.Member{Name: "trace", Value: r.Envelope.Value.Get("trace")},
 		).AppendJSON(nil),
 		Input: r.Payload.AppendJSON(nil),
+		Trace: profiles.TraceOf(ctx), Hints: profiles.HintsOf(ctx, TaskKind),
+	}
+	if d := profiles.DelegationOf(ctx); d != nil {
+		w.Chain = []byte(d.ChainID)
 	}
 	key := keyOf(w.Identity, r)
 	value, err := json.Marshal(w)
@@ -81,7 +111,7 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	p := put(ctx, a.opts.Records, spaceTasks, key, 0, w.Identity, value, time.Now().Add(taskRetention))
 	err = p.Err
 	switch {
-	case err == nil && !p.Wrote && string(p.Current) != string(value):
+	case err == nil && !p.Wrote && !w.repeats(p.Current):
 		err = errOtherTask
 	case err == nil && !known:
 		session, _ := ctx.Value(sessionKey{}).(profiles.Session)
@@ -94,6 +124,17 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 		a.leave(key)
 	}
 	return err
+}
+
+// repeats reports whether a stored task is the same one. It may have come under another trace
+// context, other hints or another chain, which have no effect the second time.
+func (w *work) repeats(stored []byte) bool {
+	var first work
+	if json.Unmarshal(stored, &first) != nil {
+		return false
+	}
+	first.Trace, first.Hints, first.Chain = w.Trace, w.Hints, w.Chain
+	return reflect.DeepEqual(&first, w)
 }
 
 // enter registers a task, and reports whether it is in progress already.
@@ -181,7 +222,7 @@ func (a *Agent) carry(key string, w *work, s *states) (*a2a.Result, error) {
 	}
 	defer release()
 	// Sending it as a repetition makes the endpoint repeat the events so far.
-	d, err := a.links.A2A.Send(a.ctx, link.session, &a2a.Task{ID: id, Kind: TaskKind, Input: w.Input}, a2a.SendOptions{Resume: true})
+	d, err := a.links.A2A.Send(w.context(a.ctx), link.session, &a2a.Task{ID: id, Kind: TaskKind, Input: w.Input}, a2a.SendOptions{Resume: true})
 	if err != nil {
 		return nil, err
 	}

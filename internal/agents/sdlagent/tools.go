@@ -34,7 +34,16 @@ func (t *tools) Tool(name string) (serve.Tool, bool) {
 		if t.own == nil {
 			return nil, false
 		}
-		return t.own.Tool(name)
+		tool, ok := t.own.Tool(name)
+		if !ok {
+			return nil, false
+		}
+		return func(ctx context.Context, call *serve.ToolCall) (serve.ToolResult, error) {
+			if v := stopped(ctx, &profiles.Act{Profile: "sdl", Operation: "send", Name: name}); v != nil {
+				return serve.ToolResult{}, &serve.Stopped{Why: v.Text()}
+			}
+			return tool(ctx, call)
+		}, true
 	}
 	if t.opts.Target == nil || t.opts.Inside.Connect == nil {
 		return nil, false
@@ -53,23 +62,15 @@ var errNoObject = errors.New("the result is no object")
 // call calls a tool of an MCP server. The result is the CallToolResult.
 func (a *Agent) call(ctx context.Context, server, tool string, call *serve.ToolCall) (serve.ToolResult, error) {
 	carriage.Rest(ctx)
-	if a.opts.Policy != nil {
-		if v := a.opts.Policy.Violated(ctx, "mcp", server); v != nil {
-			if s, ok := ctx.Value(sessionKey{}).(profiles.Session); ok {
-				_ = s.Send(ctx, v.Notice) // an error means that the client is gone
-			}
-			return serve.ToolResult{}, v.Refusal()
-		}
+	if v := stopped(ctx, &profiles.Act{Profile: "mcp", Operation: "tools/call", Name: server}); v != nil {
+		return serve.ToolResult{}, &serve.Stopped{Why: v.Text()}
 	}
 	link, release, err := a.links.use(call.Request.Caller.Identity)
 	if err != nil {
 		return serve.ToolResult{}, err
 	}
 	defer release()
-	if ctx, err = a.links.present(ctx, link); err != nil {
-		return serve.ToolResult{}, err
-	}
-	octets, err := a.links.caller(link, server).Call(ctx, tool, call.Args.AppendJSON(nil))
+	octets, err := a.links.caller(link, server).Call(a.links.within(ctx, server), tool, call.Args.AppendJSON(nil))
 	if err != nil {
 		return serve.ToolResult{}, err
 	}
@@ -84,15 +85,32 @@ func (a *Agent) call(ctx context.Context, server, tool string, call *serve.ToolC
 	return serve.ToolResult{Value: v, Failed: failed}, nil
 }
 
-// present sends the credentials of ctx over a link, if there are any.
-func (l *links) present(ctx context.Context, k *link) (context.Context, error) {
-	if l.Carrier == nil || profiles.DelegationOf(ctx) == nil {
-		return ctx, nil
+// stopped returns the hint of the sender that forbids what an envelope asks for, after
+// telling the sender; nil if there is none.
+func stopped(ctx context.Context, act *profiles.Act) *profiles.Violation {
+	policy := profiles.PolicyOf(ctx)
+	if policy == nil {
+		return nil
 	}
-	lane, err := k.session.Open(ctx)
-	if err != nil {
-		return nil, err
+	v := policy.Violated(ctx, act)
+	if v == nil {
+		return nil
 	}
-	defer func() { _ = lane.Close() }()
-	return l.Carrier.Forward(ctx, lane, new(profiles.Onward))
+	if s, ok := ctx.Value(sessionKey{}).(profiles.Session); ok {
+		_ = s.Send(ctx, v.Notice) // an error means that the sender is gone
+	}
+	return v
+}
+
+// within returns ctx for a request over a link for a server: it carries the trace context,
+// the hints and the chain of the envelope. The identity is the same, so that its chain is
+// known.
+func (l *links) within(ctx context.Context, server string) context.Context {
+	if d := profiles.DelegationOf(ctx); d != nil {
+		ctx = profiles.WithChain(ctx, []byte(d.ChainID))
+	}
+	if l.Carrier == nil {
+		return ctx
+	}
+	return profiles.WithForward(ctx, l.Carrier, profiles.Onward{Name: server}, nil)
 }

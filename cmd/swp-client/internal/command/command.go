@@ -188,6 +188,9 @@ func (f *flags) dialAs(ctx context.Context, address string, set *all.Set) (*clie
 	if err = f.join(ctx, c); err == nil && len(hints) > 0 {
 		err = f.setHints(ctx, c, hints)
 	}
+	if err == nil && f.chain != "" && !everywhere(f.running) {
+		err = c.CheckChain(ctx)
+	}
 	if err != nil {
 		c.Close()
 		return nil, err

@@ -73,7 +73,7 @@ digest of the certificate of this client, without a FILE.`,
 		f.printf("%x\n", chain)
 		return nil
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints)
 }
 
 func newCredDelegate(f *flags) *cobra.Command {
@@ -101,7 +101,7 @@ token: its issuer is the subject of the previous token, and its sub is the deleg
 			return c.DelegateCredential(ctx, chain, delegation, time.Now().Add(*expires))
 		})
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints)
 }
 
 func newCredRevoke(f *flags) *cobra.Command {
@@ -122,7 +122,7 @@ credential again under the same id does not restore it. An unknown chain is no e
 			return c.RevokeCredential(ctx, chain, *reason)
 		})
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints)
 }
 
 // parseChain reads a chain_id; empty text is none.

@@ -42,9 +42,15 @@ func takes(cmd *cobra.Command, effects ...effect) *cobra.Command {
 func inEffect(cmd *cobra.Command) []string {
 	said, ok := cmd.Annotations[effectMark]
 	if !ok && strings.Contains(cmd.Use, " "+addrPlain) {
-		said = string(connects + " " + traces + " " + hints)
+		said = string(connects + " " + traces + " " + hints + " " + chains)
 	}
 	return append(strings.Fields(said), string(always))
+}
+
+// everywhere reports whether endpoints of every version check the chain that a command names:
+// those of profiles that takes gives chains.
+func everywhere(cmd *cobra.Command) bool {
+	return strings.Contains(cmd.Annotations[effectMark], string(chains))
 }
 
 // checkEffect refuses a flag of root that has no effect in a command.
@@ -59,8 +65,6 @@ func (f *flags) checkEffect(cmd *cobra.Command) error {
 	case refused == "":
 	case !slices.Contains(effective, "timeout"):
 		return &usageError{fmt.Sprintf("--%s has no effect in %q, which connects to nothing; leave it out", refused, cmd.CommandPath())}
-	case refused == string(chains):
-		return &usageError{fmt.Sprintf("--chain has no effect in %q: only calls and tasks are done under credentials (rpc, mcp, a2a); leave it out", cmd.CommandPath())}
 	default:
 		return &usageError{fmt.Sprintf("--%s has no effect in %q; leave it out", refused, cmd.CommandPath())}
 	}

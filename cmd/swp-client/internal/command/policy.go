@@ -60,7 +60,7 @@ connection, so this command is for testing an endpoint.`,
 			return nil
 		})
 	}
-	return cmd
+	return takes(cmd, connects, traces, hints)
 }
 
 type printedHint struct {
