@@ -20,6 +20,10 @@ type WorkOptions struct {
 	Store        a2a.Store        // of its tasks; a store in memory forgets them at the end
 	Card         []byte           // of the agent; nil: it has none
 
+	// Declares is what the agent declares for the policy hints of others, see
+	// policyhint.ParseDeclaration. May be empty: then it gets no task under a MUST.
+	Declares string
+
 	// Drain is how much time tasks have after the end of ctx. Default 30 s. Closing Abort
 	// ends that time at once.
 	Drain time.Duration
@@ -81,7 +85,7 @@ func Work(ctx context.Context, connect func(context.Context, *all.Set) (*Client,
 		cards.Sources = []agdisc.Source{table}
 	}
 	set, err := all.New(all.Options{AGDISC: cards, A2A: a2a.Options{
-		Store: o.Store, Workers: []a2a.Registration{o.Registration}, Report: o.Report,
+		Store: o.Store, Workers: []a2a.Registration{o.Registration}, Report: o.Report, Declares: o.Declares,
 	}})
 	if err != nil {
 		return err

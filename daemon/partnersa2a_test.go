@@ -99,6 +99,12 @@ func (tn *tunnel) cut() {
 // agent joins a daemon as an agent that carries out tasks of kind k, or of others.
 func (o *organisation) agent(id string, worker a2a.WorkerFunc, kinds ...string) {
 	o.t.Helper()
+	o.declaring("", id, worker, kinds...)
+}
+
+// declaring is agent with a declaration for the hints of others.
+func (o *organisation) declaring(hints, id string, worker a2a.WorkerFunc, kinds ...string) {
+	o.t.Helper()
 	if len(kinds) == 0 {
 		kinds = []string{"k"}
 	}
@@ -107,7 +113,7 @@ func (o *organisation) agent(id string, worker a2a.WorkerFunc, kinds ...string) 
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	set, err := all.New(all.Options{A2A: a2a.Options{Store: state, Workers: []a2a.Registration{{Kinds: kinds, Worker: worker}}}})
+	set, err := all.New(all.Options{A2A: a2a.Options{Store: state, Declares: hints, Workers: []a2a.Registration{{Kinds: kinds, Worker: worker}}}})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -84,6 +84,14 @@ func (c carried) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, carriedKey{}, &c)
 }
 
+// Carrying returns ctx with the data that another context carries.
+func Carrying(ctx, from context.Context) context.Context {
+	if c := from.Value(carriedKey{}); c != nil {
+		return context.WithValue(ctx, carriedKey{}, c)
+	}
+	return ctx
+}
+
 // WithForward returns ctx for one Call of a Lane or a Session that forwards the message of
 // ctx. Before the request c, which may be nil, forwards the data that ctx carries, for the
 // msg_id of the request. m has the other fields; if lifecycle is not nil, it reads the ID

@@ -137,6 +137,29 @@ func FormatHints(hints []Hint) string {
 	return b.String()
 }
 
+// HeaderPolicy is the HTTP header that has hints in the form of FormatHints.
+const HeaderPolicy = "Swp-Policy"
+
+// ParseHints reads hints in the form of FormatHints, without scopes. The mode is required.
+func ParseHints(text string) ([]Hint, error) {
+	var list []Hint
+	for item := range strings.SplitSeq(text, ",") {
+		pair, mode, _ := strings.Cut(strings.TrimSpace(item), ";")
+		key, value, hasValue := strings.Cut(pair, "=")
+		h := Hint{Scope: ScopeConnection}
+		var known bool
+		var err error
+		if h.Key, err = url.QueryUnescape(key); err == nil {
+			h.Value, err = url.QueryUnescape(value)
+		}
+		if h.Mode, known = ParseMode(mode); err != nil || !known || !hasValue {
+			return nil, Errorf(InvalidProfilePayload, "hint %.80q: want key=value;MODE, key and value percent-encoded, MODE MUST, SHOULD or MAY", item)
+		}
+		list = append(list, h)
+	}
+	return list, nil
+}
+
 // Policy compares acts with the hints of the peers that ask for them. The endpoint asks it
 // about each message that is under a MUST, before the message is handled; work that begins
 // later is compared again when it begins.
@@ -161,7 +184,14 @@ func (v *Violation) Refusal() *Error {
 	return &Error{Code: SecurityPolicy, Detail: "policy_hint", Text: v.Text(), Domain: true}
 }
 
+// Stopped begins the Text of a Violation.
+const Stopped = "stopped by a policy hint"
+
 // Text returns the violation as a sentence.
 func (v *Violation) Text() string {
-	return "stopped by a policy hint: MUST " + v.Key + " for " + v.Scope + ": " + v.Reason
+	scope := v.Scope
+	if strings.HasPrefix(scope, ScopeMessage) {
+		scope = "this message"
+	}
+	return Stopped + ": MUST " + v.Key + " for " + scope + ": " + v.Reason
 }

@@ -71,7 +71,7 @@ func Toward(s Session, target string) Session {
 
 // Beyond is Toward for a Lane.
 func Beyond(lane Lane, target string) Lane {
-	return &markedLane{Lane: lane, mark: toward(target)}
+	return &markedLane{lane, mark{env: toward(target)}}
 }
 
 func toward(target string) func(*e1.Envelope) {
@@ -83,17 +83,29 @@ func toward(target string) func(*e1.Envelope) {
 // Marked returns s, which then calls mark with every message before it is sent. mark changes
 // fields of the message, and must not change the octets that they refer to. Several
 // goroutines call mark.
-func Marked(s Session, mark func(*e1.Envelope)) Session {
-	return &marked{Session: s, mark: mark}
+func Marked(s Session, mark func(*e1.Envelope)) Session { return MarkedIn(s, mark, nil) }
+
+// MarkedIn is Marked with the context of each message passed through within, such as one that
+// has WithForward. Nil: they stay as they are.
+func MarkedIn(s Session, change func(*e1.Envelope), within func(context.Context) context.Context) Session {
+	return &marked{s, mark{change, within}}
 }
 
 // Acting returns s, which then sends every message on behalf of an identity of this
 // endpoint, see WithCaller.
 func Acting(s Session, identity string) Session {
-	if m, ok := s.(*marked); ok {
-		return &marked{m.Session, m.mark, identity}
+	acting := func(ctx context.Context) context.Context { return WithCaller(ctx, identity) }
+	m, ok := s.(*marked)
+	if !ok {
+		return MarkedIn(s, func(*e1.Envelope) {}, acting)
 	}
-	return &marked{s, func(*e1.Envelope) {}, identity}
+	within := m.mark.within
+	return MarkedIn(m.Session, m.mark.env, func(ctx context.Context) context.Context {
+		if within != nil {
+			ctx = within(ctx)
+		}
+		return acting(ctx)
+	})
 }
 
 // Near returns the underlying lane of a lane that Marked has opened. Messages on it are for
@@ -106,21 +118,32 @@ func Near(lane Lane) Lane {
 	return lane
 }
 
-// mark changes messages before they are sent.
-type mark func(*e1.Envelope)
+// mark changes messages before they are sent, and their contexts.
+type mark struct {
+	env    func(*e1.Envelope)
+	within func(context.Context) context.Context // may be nil
+}
+
+// on changes a message, and returns the context in which to send it.
+func (m *mark) on(ctx context.Context, env *e1.Envelope) context.Context {
+	m.env(env)
+	if m.within != nil {
+		ctx = m.within(ctx)
+	}
+	return ctx
+}
+
+func (m *mark) call(ctx context.Context, on Caller, env e1.Envelope) (Call, error) {
+	call, err := on.Call(m.on(ctx, &env), env)
+	if err != nil {
+		return nil, err
+	}
+	return markedCall{call, *m}, nil
+}
 
 type marked struct {
 	Session
-	mark   mark
-	caller string // empty: none
-}
-
-// acting returns ctx for messages on behalf of a caller; empty: of nobody in particular.
-func acting(ctx context.Context, caller string) context.Context {
-	if caller == "" {
-		return ctx
-	}
-	return WithCaller(ctx, caller)
+	mark mark
 }
 
 func (m *marked) Open(ctx context.Context) (Lane, error) {
@@ -128,47 +151,33 @@ func (m *marked) Open(ctx context.Context) (Lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &markedLane{lane, m.mark, m.caller}, nil
+	return &markedLane{lane, m.mark}, nil
 }
 
 func (m *marked) Call(ctx context.Context, env e1.Envelope) (Call, error) {
-	m.mark(&env)
-	call, err := m.Session.Call(acting(ctx, m.caller), env)
-	if err != nil {
-		return nil, err
-	}
-	return markedCall{call, m.mark, m.caller}, nil
+	return m.mark.call(ctx, m.Session, env)
 }
 
 func (m *marked) Send(ctx context.Context, env e1.Envelope) error {
-	m.mark(&env)
-	return m.Session.Send(acting(ctx, m.caller), env)
+	return m.Session.Send(m.mark.on(ctx, &env), env)
 }
 
 type markedLane struct {
 	Lane
-	mark   mark
-	caller string
+	mark mark
 }
 
 func (m *markedLane) Call(ctx context.Context, env e1.Envelope) (Call, error) {
-	m.mark(&env)
-	call, err := m.Lane.Call(acting(ctx, m.caller), env)
-	if err != nil {
-		return nil, err
-	}
-	return markedCall{call, m.mark, m.caller}, nil
+	return m.mark.call(ctx, m.Lane, env)
 }
 
 func (m *markedLane) Send(ctx context.Context, env e1.Envelope) error {
-	m.mark(&env)
-	return m.Lane.Send(acting(ctx, m.caller), env)
+	return m.Lane.Send(m.mark.on(ctx, &env), env)
 }
 
 type markedCall struct {
 	Call
-	mark   mark
-	caller string
+	mark mark
 }
 
-func (m markedCall) Lane() Lane { return &markedLane{m.Call.Lane(), m.mark, m.caller} }
+func (m markedCall) Lane() Lane { return &markedLane{m.Call.Lane(), m.mark} }

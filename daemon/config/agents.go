@@ -46,6 +46,7 @@ func (a *A2AAgent) Header() http.Header {
 var managed = []string{
 	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
 	"Keep-Alive", "Last-Event-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "A2a-Version", "A2a-Extensions", "Traceparent", "Tracestate",
+	"Swp-Policy", "Swp-Delegation",
 }
 
 var (

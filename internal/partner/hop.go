@@ -268,7 +268,7 @@ func (t *trip) ready(ctx context.Context) (*Up, error) {
 
 // onward returns the message to send and the context for sending it.
 func (t *trip) onward(ctx context.Context, env *e1.Envelope) (context.Context, e1.Envelope, error) {
-	ctx, ext, err := t.link.onward(ctx, t.caller, t.passage, profiles.Onward{Name: t.name, Scope: t.profile.Scope}, t.profile.Lifecycle)
+	ctx, ext, err := t.carried(ctx)
 	if err != nil {
 		return nil, e1.Envelope{}, err
 	}
@@ -277,6 +277,12 @@ func (t *trip) onward(ctx context.Context, env *e1.Envelope) (context.Context, e
 		on.Payload, err = t.profile.Crossing.Rename(env, func(name []byte) []byte { return bytes.TrimPrefix(name, []byte(t.prefix)) })
 	}
 	return ctx, on, err
+}
+
+// carried returns the context that sends the data of the message ahead of it, and the
+// extensions for the partner.
+func (t *trip) carried(ctx context.Context) (context.Context, e1.Extensions, error) {
+	return t.link.onward(profiles.Carrying(ctx, t.ctx), t.caller, t.passage, profiles.Onward{Name: t.name, Scope: t.profile.Scope}, t.profile.Lifecycle)
 }
 
 // mark appends the rest of the target.
@@ -442,12 +448,25 @@ func (t *trip) session(ctx context.Context) (profiles.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := profiles.Marked(up.Session, func(env *e1.Envelope) {
-		env.Extensions = t.mark(t.passage.Append(env.Extensions, time.Now()))
-		profiles.EndToEndIn(t.ctx).Put(env)
-	})
-	if !t.anyones && t.link.opts.Tell != TellNone {
-		s = profiles.Acting(s, t.caller)
+	if t.anyones { // it carries nothing, on behalf of nobody in particular
+		return profiles.Marked(up.Session, func(env *e1.Envelope) {
+			t.along(env)
+			profiles.EndToEndIn(t.ctx).Put(env)
+		}), nil
 	}
-	return s, nil
+	if _, _, err := t.carried(ctx); err != nil {
+		return nil, err
+	}
+	return profiles.MarkedIn(up.Session, t.along, func(ctx context.Context) context.Context {
+		within, _, err := t.carried(ctx)
+		if err != nil { // the time of the message is up
+			return profiles.WithAhead(ctx, func(context.Context, profiles.Lane, *e1.Envelope) error { return err })
+		}
+		return within
+	}), nil
+}
+
+// along adds what each message of a session carries.
+func (t *trip) along(env *e1.Envelope) {
+	env.Extensions = t.mark(t.passage.Append(env.Extensions, time.Now()))
 }

@@ -106,6 +106,14 @@ func cancellable(x *mcpmap.Exchange) (context.Context, context.CancelCauseFunc) 
 	return ctx, cancel
 }
 
+// local is the local name of the server.
+func (s *server) local() string {
+	if s.target == "" {
+		return s.link.Name()
+	}
+	return s.link.Name() + "/" + s.target
+}
+
 // ready returns the session to the partner if the partner supports targets. Another one
 // would run a request for a named server at its default server.
 func (s *server) ready(ctx context.Context) (*Up, error) {
@@ -122,7 +130,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 // pass forwards a request and returns its answer, which ends the exchange. It returns the
 // id of a session that initialize has opened.
 func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
-	ctx, call.Extensions, err = s.link.onward(ctx, x.Peer().Identity, p, profiles.Onward{}, nil)
+	ctx, call.Extensions, err = s.link.onward(ctx, x.Peer().Identity, p, profiles.Onward{Name: s.local()}, nil)
 	if err != nil {
 		return "", err
 	}

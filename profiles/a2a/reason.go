@@ -25,12 +25,13 @@ const (
 	reasonCancelled   = "cancelled"
 	reasonLost        = "the state of the task cannot be read or written"
 	reasonChain       = "the task names a chain of credentials that is of no use here now"
+	reasonHint        = profiles.Stopped
 	reasonQuota       = "what is stored for this identity has reached its limit"
 )
 
 // The reasons of an endpoint for the end of a task that its agent did not end, for
 // conversion to other protocols. The supported capabilities follow ReasonUnsupported,
-// and details follow ReasonMalformed and ReasonChain.
+// and details follow ReasonMalformed, ReasonChain and ReasonHint.
 const (
 	ReasonUnsupported = reasonUnsupported
 	ReasonDenied      = reasonDenied
@@ -40,6 +41,7 @@ const (
 	ReasonEvents      = reasonEvents
 	ReasonSize        = reasonSize
 	ReasonChain       = reasonChain
+	ReasonHint        = reasonHint
 )
 
 // Refusal is a task that a partner has refused.
@@ -55,7 +57,7 @@ type Refusal struct {
 func RefusalCode(reason string) (code profiles.Code, ok bool) {
 	head, _, _ := strings.Cut(reason, ":") // details may follow
 	switch head {
-	case reasonDenied, reasonChain:
+	case reasonDenied, reasonChain, reasonHint:
 		return profiles.SecurityPolicy, true
 	case reasonUnsupported:
 		return profiles.NotFound, true

@@ -89,6 +89,7 @@ type Options struct {
 	OBS obs.Options
 
 	// Hints configures profile 16, which compares the messages of all profiles with hints.
+	// Without Targets everything is done as A2A.Declares says.
 	Hints policyhint.Options
 
 	// Artifact configures profile 14.
@@ -247,6 +248,11 @@ var Tables = sync.OnceValue(func() []*profiles.Profile {
 
 // open makes everything that Close closes.
 func (s *Set) open(opts *Options) (err error) {
+	if opts.Hints.Targets == nil {
+		if opts.Hints.Targets, err = policyhint.Declared(opts.A2A.Declares); err != nil {
+			return err
+		}
+	}
 	s.Traces, s.Hints = obs.New(opts.OBS), policyhint.New(opts.Hints)
 	opts.A2A.Policy, opts.A2A.Declaration = s.Hints, policyhint.CheckDeclaration
 	opts.MCP.Identity, opts.RPC.Identity, opts.A2A.Identity = opts.Identity, opts.Identity, opts.Identity

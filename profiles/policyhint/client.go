@@ -123,7 +123,10 @@ func send(ctx context.Context, lane profiles.Lane, msgID []byte, hints []profile
 		if next[0].Mode == profiles.Must {
 			err = put(ctx, lane, msgID, next)
 		} else {
-			err = lane.Send(ctx, setEnvelope(msgID, next))
+			var call profiles.Call // its answer may come late, and says nothing that matters
+			if call, err = lane.Call(ctx, setEnvelope(msgID, next)); err == nil {
+				call.Close()
+			}
 		}
 		if err != nil {
 			return err

@@ -203,6 +203,21 @@ func ParseDeclaration(text string) (*Target, error) {
 	return t, nil
 }
 
+// declaredTarget is a Target that does everything.
+type declaredTarget struct{ t *Target }
+
+// Target implements Targets.
+func (d declaredTarget) Target(_, _ string) (*Target, bool) { return d.t, true }
+
+// Declared returns Targets that do everything as a declaration says, see ParseDeclaration.
+func Declared(text string) (Targets, error) {
+	t, err := ParseDeclaration(text)
+	if err != nil {
+		return nil, err
+	}
+	return declaredTarget{t}, nil
+}
+
 // CheckDeclaration returns the fault of a text that ParseDeclaration refuses.
 func CheckDeclaration(text string) error {
 	_, err := ParseDeclaration(text)

@@ -8,15 +8,12 @@ import (
 
 // conditions refuses the message being served if it may not act: it names a chain of
 // credentials (extension 50) that is of no use, or a MUST of its sender is not kept. It is
-// the only place that does so before a handler, for every profile. A message without a
-// chain and without hints costs the two comparisons.
+// the only place that does so before a handler, for every profile. It is called only for
+// messages with extensions, or with data that the Tracer has attached.
 func (l *lane) conditions(profile *profiles.Profile) error {
-	named := false
-	if len(l.req.Extensions) > 0 {
-		_, named = l.req.Extensions.Lookup(profiles.ExtChain)
-	}
+	_, named := l.req.Extensions.Lookup(profiles.ExtChain)
 	var policy profiles.Policy
-	if l.reqCtx != l.ctx { // else the Tracer has attached nothing
+	if l.carries {
 		policy = profiles.PolicyOf(l.reqCtx)
 	}
 	if !named && policy == nil || l.req.Unsolicited {

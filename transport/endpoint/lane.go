@@ -57,6 +57,7 @@ type lane struct {
 	account account
 	size    int
 	reqCtx  context.Context // its handler's, see Tracer
+	carries bool            // the Tracer has made another context than that of the lane
 	traced  func(Verdict)   // to be called with its verdict, see Tracer; may be nil
 	taken   *exchange       // set by Detach, Hold and Defer
 	ended   bool            // Finish was called

@@ -162,7 +162,10 @@ func (l *lane) serve(profile *profiles.Profile) {
 	}
 	l.s.ep.digestRequest(&l.account, &l.req) // the handler may release its octets
 	l.trace(profile)
-	err := l.conditions(profile)
+	var err error
+	if l.carries || len(l.req.Extensions) > 0 {
+		err = l.conditions(profile)
+	}
 	if err == nil {
 		err = l.callHandler(profile.Handler)
 	}

@@ -28,12 +28,14 @@ func (f ContextFunc) Begin(ctx context.Context, profile *profiles.Profile, req *
 
 // trace sets the context of the message being served.
 func (l *lane) trace(profile *profiles.Profile) {
-	l.reqCtx, l.traced = l.ctx, nil
+	l.reqCtx, l.traced, l.carries = l.ctx, nil, false
 	if l.req.Unsolicited {
 		return
 	}
 	l.reqCtx = profiles.WithEndToEnd(l.ctx, profiles.EndToEndOf(&l.req.Envelope))
 	if t := l.s.opts.Tracer; t != nil {
-		l.reqCtx, l.traced = t.Begin(l.reqCtx, profile, &l.req)
+		before := l.reqCtx
+		l.reqCtx, l.traced = t.Begin(before, profile, &l.req)
+		l.carries = l.reqCtx != before
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (f *Fronts) openA2A() error {
 	c := &f.conf.A2A
 	front, err := a2afront.New(a2afront.Options{
-		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller, Trace: f.trace,
+		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller, Carried: f.carried,
 		Partner: f.o.Partner,
 		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, TenantV1: c.TenantV1, URL: f.conf.URL,
 		MaxBody: max(1, min(int64(f.o.Config.Limits.PayloadBytes), maxPayload)-payloadRoom),

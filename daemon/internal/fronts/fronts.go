@@ -29,6 +29,7 @@ import (
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/obs"
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -68,7 +69,7 @@ type Options struct {
 	// Partner reports whether there is a partner of a name.
 	Partner func(name string) bool
 
-	// Access decides which callers may set a trace context.
+	// Access decides which callers may set a trace context and hints.
 	Access interface {
 		Would(identity, profile, operation, name string) bool
 	}
@@ -85,7 +86,7 @@ func New(o Options) (*Fronts, error) {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{
-		Connect: f.mcpLink, Caller: gate.Caller, Trace: f.trace, Carrier: o.Carrier, Identity: o.Door.Self(), MaxBody: int64(o.Config.Limits.PayloadBytes),
+		Connect: f.mcpLink, Caller: gate.Caller, Carried: f.carried, Carrier: o.Carrier, Identity: o.Door.Self(), MaxBody: int64(o.Config.Limits.PayloadBytes),
 	})
 	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
 	f.server.ConnState, f.server.ConnContext = f.entry.known.state, entrances.Context
@@ -245,14 +246,29 @@ func (f *Fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, erro
 	return f.link(caller)
 }
 
-// trace returns the trace context in the headers of a request, if the rules allow its
-// caller to set one.
-func (f *Fronts) trace(r *http.Request) profiles.Trace {
-	t := obs.FromHeader(r.Header)
-	if t.Parent != "" && !f.o.Access.Would(gate.Caller(r), "obs", "set", "") {
-		return profiles.Trace{}
+// carried returns the context of a request with its trace context and its hints, if the
+// caller may set them. A caller that may not set a trace context has none; hints that may
+// not be set, or cannot be read, refuse the request.
+func (f *Fronts) carried(r *http.Request) (context.Context, error) {
+	ctx, caller := r.Context(), gate.Caller(r)
+	if t := obs.FromHeader(r.Header); t.Parent != "" && f.o.Access.Would(caller, "obs", "set", "") {
+		ctx = profiles.WithTrace(ctx, t)
 	}
-	return t
+	said := r.Header.Values(profiles.HeaderPolicy)
+	if len(said) == 0 {
+		return ctx, nil
+	}
+	if !f.o.Access.Would(caller, policyhint.Name, "set", "") {
+		return nil, &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "the access rules do not allow " + profiles.HeaderPolicy, Denied: true}
+	}
+	hints, err := profiles.ParseHints(strings.Join(said, ","))
+	for i := 0; i < len(hints) && err == nil; i++ {
+		hints[i], err = policyhint.Check(hints[i])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return profiles.WithHints(ctx, hints), nil
 }
 
 // Recheck implements part.Part: it ends the sessions of callers that are no longer

@@ -195,7 +195,7 @@ func ofReason(reason, endpoint string) *Failure {
 	if strings.HasPrefix(reason, a2a.ReasonUnsupported) {
 		return own(NoRoute, reason, endpoint)
 	}
-	if strings.HasPrefix(reason, a2a.ReasonChain) {
+	if strings.HasPrefix(reason, a2a.ReasonChain) || strings.HasPrefix(reason, a2a.ReasonHint) {
 		return own(Denied, reason, endpoint)
 	}
 	if strings.HasPrefix(reason, a2a.ReasonMalformed) {

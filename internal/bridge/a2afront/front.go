@@ -64,9 +64,10 @@ type Options struct {
 	// Caller returns the identity of the caller of a request.
 	Caller func(*http.Request) string
 
-	// Trace returns the trace context that a request goes on with, zero for none. Nil
-	// means that none goes on.
-	Trace func(*http.Request) profiles.Trace
+	// Carried returns the context of a request with what its headers say of it: a trace
+	// context, and hints. An error, an *profiles.Error, refuses the request. Nil means that
+	// nothing goes on.
+	Carried func(*http.Request) (context.Context, error)
 
 	// Partner reports whether a name is the name of a partner, so that the next segment
 	// names an agent. May be nil.
@@ -134,14 +135,6 @@ func (f *Front) Stats() Stats {
 	}
 }
 
-// traced is the context of a request, with its trace context.
-func (f *Front) traced(r *http.Request) context.Context {
-	if f.opts.Trace == nil {
-		return r.Context()
-	}
-	return profiles.WithTrace(r.Context(), f.opts.Trace(r))
-}
-
 // New returns a Front. It fails without Link or Caller, and for service
 // parameters that would carry credentials or what HTTP itself is about.
 func New(o Options) (*Front, error) {
@@ -178,6 +171,19 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.counts.refused.Add(1)
 		f.writeStatus(w, http.StatusNotFound, "NOT_FOUND", "nothing is served at this path")
 		return
+	}
+	if f.opts.Carried != nil {
+		ctx, err := f.opts.Carried(r)
+		if err != nil {
+			f.counts.refused.Add(1)
+			if fault := profiles.AsError(err); fault.Code == profiles.SecurityPolicy {
+				f.writeStatus(w, http.StatusForbidden, "PERMISSION_DENIED", fault.Text)
+			} else {
+				f.writeStatus(w, http.StatusBadRequest, "INVALID_ARGUMENT", fault.Text)
+			}
+			return
+		}
+		r = r.WithContext(ctx)
 	}
 	for _, s := range at.serves {
 		if s.method == r.Method || s.method == http.MethodGet && r.Method == http.MethodHead {

@@ -41,7 +41,7 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		c.idle = out.events.comment
 	}
 	f.counts.rest.Add(1)
-	ended, err := f.do(f.traced(r), link, c)
+	ended, err := f.do(r.Context(), link, c)
 	switch {
 	case err != nil: // the client is gone
 	case ended.failure != nil:

@@ -54,7 +54,7 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 		_ = out.events.start() // what fails later is told in the stream
 	}
 	f.counts.rpc.Add(1)
-	ended, err := f.do(f.traced(r), link, c)
+	ended, err := f.do(r.Context(), link, c)
 	switch {
 	case err != nil: // the client is gone
 	case ended.failure != nil:

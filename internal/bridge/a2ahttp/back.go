@@ -268,6 +268,12 @@ func (b *Back) header(ctx context.Context, o a2abinding.Operation, t *a2a.Task) 
 	if len(h["A2a-Version"]) == 0 {
 		h.Set("A2A-Version", a2abinding.Version)
 	}
+	if hints := profiles.HintsOf(ctx, t.Kind); len(hints) > 0 {
+		h.Set(profiles.HeaderPolicy, profiles.FormatHints(hints))
+	}
+	if d := profiles.DelegationOf(ctx); d != nil {
+		h.Set("Swp-Delegation", profiles.FormatDelegation(d))
+	}
 	if trace := profiles.TraceOf(ctx); trace.Parent != "" {
 		h.Set("Traceparent", trace.Parent)
 		if trace.State != "" {

@@ -48,11 +48,12 @@ type Options struct {
 	// Caller returns the identity of the caller of a request.
 	Caller func(*http.Request) string
 
-	// Trace returns the trace context that a request goes on with, zero for none. Nil
-	// means that none goes on.
-	Trace func(*http.Request) profiles.Trace
+	// Carried returns the context of a request with what its headers say of it: a trace
+	// context, and hints. An error, an *profiles.Error, refuses the request. Nil means that
+	// nothing goes on.
+	Carried func(*http.Request) (context.Context, error)
 
-	// Carrier sends the trace context ahead of the request. Required with Trace.
+	// Carrier sends this ahead of the request. Required with Carried.
 	Carrier profiles.Carrier
 
 	// Identity is the identity of the endpoint, for data.endpoint in errors of the front.
@@ -200,6 +201,16 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
+		r, err := f.carried(r)
+		if err != nil {
+			fault := profiles.AsError(err)
+			status := http.StatusBadRequest
+			if fault.Code == profiles.SecurityPolicy {
+				status = http.StatusForbidden
+			}
+			f.refuse(w, status, refusal{code: mcpmap.CodeInvalidRequest, text: fault.Text, swp: fault.Code})
+			return
+		}
 		f.post(w, r, target)
 	case http.MethodGet:
 		f.get(w, r, target)
@@ -215,10 +226,25 @@ func (f *Front) notAllowed(w http.ResponseWriter) {
 	f.refuse(w, http.StatusMethodNotAllowed, invalid("a request is a POST; GET and DELETE are for a session, by its "+mcpheader.Session))
 }
 
-// traced returns ctx for the one call of a request, with its trace context.
-func (f *Front) traced(ctx context.Context, r *http.Request) context.Context {
-	if f.opts.Trace == nil {
-		return ctx
+// carried returns a request with what its headers say of it in its context.
+func (f *Front) carried(r *http.Request) (*http.Request, error) {
+	if f.opts.Carried == nil {
+		return r, nil
 	}
-	return profiles.WithForward(profiles.WithTrace(ctx, f.opts.Trace(r)), f.opts.Carrier, profiles.Onward{}, nil)
+	ctx, err := f.opts.Carried(r)
+	if err != nil {
+		return nil, err
+	}
+	return r.WithContext(ctx), nil
+}
+
+// onward returns ctx for the one call of a request, with what goes on with it.
+func (f *Front) onward(ctx context.Context, r *http.Request) context.Context {
+	if trace := profiles.TraceOf(r.Context()); trace != (profiles.Trace{}) {
+		ctx = profiles.WithTrace(ctx, trace)
+	}
+	if hints := profiles.AllHints(r.Context()); len(hints) > 0 {
+		ctx = profiles.WithHints(ctx, hints)
+	}
+	return profiles.WithForward(ctx, f.opts.Carrier, profiles.Onward{}, nil)
 }

@@ -105,7 +105,7 @@ func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap
 	me := &reader{left: make(chan struct{})}
 	s.claim(fd, me, false)
 	s.use()
-	ctx := s.f.traced(s.ctx, r)
+	ctx := s.f.onward(s.ctx, r)
 	go func() {
 		defer s.work.Done()
 		defer s.release()

@@ -118,7 +118,7 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 	link, err := f.opts.Connect(ctx, caller)
 	var result *mcpmap.Result
 	if err == nil {
-		result, err = link.MCP.Do(f.traced(ctx, r), &mcpmap.Call{
+		result, err = link.MCP.Do(f.onward(ctx, r), &mcpmap.Call{
 			Target: target, Params: list, Octets: m.Octets(), Events: mcpmap.Events{Notification: out.notify},
 		})
 	}

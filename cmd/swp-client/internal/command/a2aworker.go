@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -29,6 +30,7 @@ type workerFlags struct {
 	tasks int
 	drain time.Duration
 	card  string
+	hints string
 }
 
 func newA2AWorker(f *flags) *cobra.Command {
@@ -58,6 +60,7 @@ second Ctrl-C ends them.`,
 	fl.StringArrayVar(&o.kinds, "kind", nil, "kind of task that it executes (required); may be repeated")
 	fl.IntVar(&o.tasks, "tasks", 4, "at once; more wait")
 	fl.DurationVar(&o.drain, "drain", 30*time.Second, "that tasks have to end after Ctrl-C")
+	fl.StringVar(&o.hints, "hints", "", "what the agent `declares` for the policy hints of others: external_network, pii, region and cost, such as 'region=eu-west-1;pii=false'")
 	fl.StringVar(&o.card, "card", "", "`file` with the card of the agent, which the endpoint serves to permitted callers")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.work(cmd.Context(), args[0], args[1:], o)
@@ -73,6 +76,9 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 		return &usageError{"--kind is required, and not blank"}
 	case o.tasks < 1 || o.drain <= 0:
 		return &usageError{"--tasks is at least 1, and --drain above 0"}
+	}
+	if err := policyhint.CheckDeclaration(o.hints); err != nil {
+		return &usageError{"--hints: " + plain.Error(err)}
 	}
 	var card []byte
 	if o.card != "" {
@@ -103,7 +109,7 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 			return client.Dial(ctx, address, options)
 		},
 		client.WorkOptions{
-			Agent: o.agent, Card: card, Store: store, Drain: o.drain, Abort: cli.Abort(ctx),
+			Agent: o.agent, Card: card, Declares: o.hints, Store: store, Drain: o.drain, Abort: cli.Abort(ctx),
 			Registration: a2a.Registration{Kinds: o.kinds, Worker: log.around(cmd), Tasks: o.tasks},
 			Connected:    func(c *client.Client) { log.connected(c, o) },
 			Lost:         log.lost,
