@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/caller"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -110,6 +111,42 @@ func TestCallersOfAPeerAreOwnersInEveryProfile(t *testing.T) {
 				if back, err := got(t, as, artifact.Download{ArtifactID: "one"}); err != nil || sha256.Sum256(back) != sum {
 					t.Errorf("%d octets, %v", len(back), err)
 				}
+			}
+		})
+		t.Run("chunks inherit the caller of their offer", func(t *testing.T) {
+			octets, sum := octetsOf(10)
+			offer := artifact.Offer{ArtifactID: []byte("two"), TotalSize: 10, HashAlg: []byte("sha256"), Hash: sum[:]}
+			chunk := artifact.Chunk{ArtifactID: []byte("two"), Data: octets, IsTerminal: true}
+			answer := func(as profiles.Session, typ uint64, payload []byte) *e1.Envelope {
+				t.Helper()
+				lane := opened(t, as)
+				call, err := lane.Call(t.Context(), e1.Envelope{ProfileID: artifact.ProfileID, MsgType: typ, Payload: payload})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer call.Close()
+				if typ == artifact.TypeOffer {
+					if err := rpc.Sync(t.Context(), lane); err != nil {
+						t.Fatal(err)
+					}
+					return nil
+				}
+				env, err := call.Recv(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				own := env.Clone()
+				return &own
+			}
+			answer(x, artifact.TypeOffer, offer.Append(nil))
+			if env := answer(y, artifact.TypeChunk, chunk.Append(nil)); env.MsgType != artifact.TypeErr {
+				t.Errorf("a chunk of y for the upload of x: msg_type %d", env.MsgType)
+			}
+			if env := answer(s.Session, artifact.TypeChunk, chunk.Append(nil)); env.MsgType != artifact.TypeAck {
+				t.Errorf("a chunk without an assertion: msg_type %d, %q", env.MsgType, env.Payload)
+			}
+			if back, err := got(t, x, artifact.Download{ArtifactID: "two"}); err != nil || !bytes.Equal(back, octets) {
+				t.Errorf("%d octets, %v", len(back), err)
 			}
 		})
 		t.Run("tasks", func(t *testing.T) {

@@ -159,6 +159,7 @@ type Service struct {
 	opts      Options
 	limits    atomic.Pointer[Options] // the fields that SetLimits changes
 	profile   *profiles.Profile
+	offerers  profiles.PerSession[offerers]
 	uploads   uploads
 	downloads downloads
 	lists     chan struct{} // slots for listings

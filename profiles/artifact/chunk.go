@@ -10,7 +10,9 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 	if err := m.Decode(req.Payload); err != nil {
 		return err
 	}
-	identity, id := req.Identity(), string(m.ArtifactID)
+	id := string(m.ArtifactID)
+	s.inherits(req, id)
+	identity := req.Identity()
 	name, err := nameOf(id, identity)
 	if err != nil {
 		return err

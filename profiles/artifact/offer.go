@@ -70,6 +70,7 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 	if !req.May(s.opts.Access, s.profile.Name, "offer", id) {
 		return errDenied
 	}
+	s.offered(req, id)
 	switch {
 	case s.opts.Store == nil:
 		return errStore
