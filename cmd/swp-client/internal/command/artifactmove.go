@@ -121,12 +121,14 @@ func newArtifactGet(f *flags) *cobra.Command {
 of --sha256, else the one that the endpoint lists.
 
 The file appears when it is complete. Until then FILE.part has the octets so far, and
-FILE.part.json their metadata: the same command continues with them. Standard output
-is verified only at the end; check the exit code.`,
+FILE.part.json their metadata: the same command continues with them. A FILE that is there
+already is not replaced without --replace. Standard output is verified only at the end;
+check the exit code.`,
 		Example: `  swp-client artifact get swp+tls://127.0.0.1:7777 backups/db db.sql
   swp-client artifact get swp+quic://127.0.0.1:7777 src.tar - | tar x`,
 	}
 	sum := cmd.Flags().String("sha256", "", "required SHA-256 `digest`, in hex")
+	replace := cmd.Flags().Bool("replace", false, "replace a FILE that is there")
 	unverified := cmd.Flags().Bool("unverified", false, "accept the octets if no digest is known")
 	patience := patienceFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -139,6 +141,12 @@ is verified only at the end; check the exit code.`,
 		}
 		if args[2] == "-" && f.asJSON {
 			return &usageError{"--json describes the artifact on standard output, so the artifact cannot go there; name a FILE"}
+		}
+		if args[2] == "-" && *replace {
+			return &usageError{"--replace is for a FILE, and standard output is none; leave it out"}
+		}
+		if _, err := os.Lstat(args[2]); err == nil && args[2] != "-" && !*replace {
+			return &usageError{fmt.Sprintf("%s is there already: choose another FILE, or replace it with --replace", args[2])}
 		}
 		what := client.Fetch{ArtifactID: args[1], SHA256: want, Unverified: *unverified}
 		var got *client.Fetched
