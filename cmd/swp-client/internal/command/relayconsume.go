@@ -72,7 +72,7 @@ Ctrl-C ends it.`, exitData),
 	fl.DurationVar(&o.patience, "patience", 0, "how long the endpoint may be unreachable; 0 = no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case o.maxInFlight < 0:
+		case o.maxInFlight < 1 && fl.Changed("max-in-flight"):
 			return &usageError{fmt.Sprintf("--max-in-flight %d: want at least 1", o.maxInFlight)}
 		case o.drain <= 0 || o.patience < 0:
 			return &usageError{"--drain is above 0, and --patience at least 0"}
