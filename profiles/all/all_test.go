@@ -149,7 +149,7 @@ func TestWhatDisclosesNothingIsOpenToEveryone(t *testing.T) {
 		"demo.ping": rpc.TypeErr, "swp.ping ": rpc.TypeErr, "swp.": rpc.TypeErr,
 	} {
 		req := rpc.Req{RPCID: []byte("id " + method), Method: []byte(method)}
-		if answers := h.Serve(rpc.TypeReq, req.Append(nil)).Answers(); len(answers) != 1 || answers[0].MsgType != want {
+		if answers := h.Serve(rpc.TypeReq, req.Append(nil)).Wait().Answers(); len(answers) != 1 || answers[0].MsgType != want {
 			t.Errorf("%q: answers %v, want one of type %d", method, answers, want)
 		}
 	}
