@@ -25,6 +25,11 @@ type Denial struct {
 	// Kept says that the peer was not admitted at all.
 	Kept bool `json:"not_let_in,omitempty"`
 
+	// Handshake is why the certificate of the peer was refused, and Remedy what the line
+	// says that an operator can do about it; both are empty for other lines.
+	Handshake string `json:"handshake,omitempty"`
+	Remedy    string `json:"-"` // Do of the Explanation
+
 	// Cut says that the line contains only a part of a value, so that the request is not
 	// known completely.
 	Cut bool `json:"cut,omitempty"`
@@ -59,6 +64,8 @@ func ReadDenial(line string) (*Denial, error) {
 		Partner   string `json:"partner"`
 		Endpoint  string `json:"endpoint"`
 		Code      string `json:"err_code"`
+		Error     string `json:"error"`
+		Do        string `json:"do"`
 	}
 	if err := json.Unmarshal([]byte("{"+object), &in); err != nil {
 		return nil, fmt.Errorf("not a line of the log: %w", err)
@@ -74,6 +81,9 @@ func ReadDenial(line string) (*Denial, error) {
 	case in.Msg == msgDenied && in.Peer != "":
 	case in.Msg == msgEvent && in.Reason == "denied":
 		d.Kept = true
+	case in.Msg == msgEvent && in.Do != "":
+		d.Kept, d.Handshake, d.Remedy = true, in.Error, in.Do
+		return d, nil
 	case in.Msg == msgRefused:
 		d.Refused, d.Partner, d.Endpoint = in.Code, in.Partner, in.Endpoint
 	default:
@@ -96,6 +106,9 @@ type Explanation struct {
 func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	e := &Explanation{Denial: d}
 	switch {
+	case d.Remedy != "":
+		e.Do = d.Remedy
+		return e, nil
 	case d.Cut:
 		e.Do = "The line has not the whole of a value, so that there is no telling what was asked. Ask about it by name: swpd check --as IDENTITY --may PROFILE OPERATION NAME."
 		return e, nil

@@ -24,8 +24,8 @@ func newExplain() *cobra.Command {
 		Long: `Read lines of the log of swpd, in JSON or as text, from the arguments or else from
 standard input. For each denial print the identity and the request, the rule that denied
 it or the lack of a rule, and the entry that would allow this request and nothing else.
-For a refusal by a partner print the question for the partner's operator. Other lines
-are ignored.
+For a refusal by a partner print the question for the partner's operator, and for a
+refused certificate the reason and the remedy in the line. Other lines are ignored.
 
 The rules are those of the current configuration, which may have changed since the line
 was written. The exit code is 1 if no line is about a denial.`,
@@ -83,7 +83,7 @@ func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) 
 		return fmt.Errorf("explain: %w", err)
 	}
 	if len(seen) == 0 {
-		return errors.New("explain: no line is about a denial; those that are have msg \"denied\", \"refused by partner\", or \"security event\" with reason \"denied\"")
+		return errors.New("explain: no line is about a denial; those that are have msg \"denied\", \"refused by partner\", or \"security event\" with reason \"denied\" or with a remedy (do)")
 	}
 	return nil
 }
@@ -108,6 +108,9 @@ func printExplanation(out io.Writer, e *check.Explanation, asJSON, more bool) er
 	}
 	if d.Time != "" {
 		row("when\t%s", d.Time)
+	}
+	if d.Handshake != "" {
+		row("why\t%s", d.Handshake)
 	}
 	if d.Refused != "" {
 		row("by\tpartner %s", d.Partner)
