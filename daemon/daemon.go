@@ -5,7 +5,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,7 +36,7 @@ import (
 )
 
 // ErrAborted is returned by Run if Abort ended the drain.
-var ErrAborted = errors.New("daemon: stopped before all work in flight had ended")
+var ErrAborted = errors.New("stopped before all work in flight had ended")
 
 // Options configure Run.
 type Options struct {
@@ -235,7 +234,7 @@ func (d *daemon) writeAddrFile() error {
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(d.opts.AddrFile), ".addresses-*")
 	if err != nil {
-		return fmt.Errorf("daemon: %w", err)
+		return err
 	}
 	_, err = tmp.WriteString(strings.Join(lines, "\n") + "\n")
 	if err = errors.Join(err, tmp.Close()); err == nil {
@@ -243,7 +242,7 @@ func (d *daemon) writeAddrFile() error {
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
-		return fmt.Errorf("daemon: %w", err)
+		return err
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func TestCallersOverHTTPAreReadAgain(t *testing.T) {
 		}
 	}
 	d.await(`"msg":"changes of the configuration that take effect at the next start","keys":"http.calls"`)
-	d.await(`daemon: a caller that http does not let in any more`) // carol had a session
+	d.await(`a caller that http does not let in any more`) // carol had a session
 }
 
 // What is right for one address may not be for another.

@@ -105,8 +105,10 @@ func verifyAgainst(roots *x509.CertPool, chain []*x509.Certificate, usage x509.E
 	})
 	switch unknown := (x509.UnknownAuthorityError{}); {
 	case errors.As(err, &unknown):
-		// Whose it is decides what to do: which authority is missing, or which peer is wrong.
-		return fmt.Errorf("transport: certificate of the peer, issued by %q: %w", issuerOf(chain), err)
+		// Whose it is decides what to do: which authority is missing, or which peer is wrong. The
+		// new error is without the library's guess about an authority of the same name, which
+		// would push the rest out of a line of the log.
+		return fmt.Errorf("transport: certificate of the peer, issued by %q: %w", issuerOf(chain), x509.UnknownAuthorityError{Cert: unknown.Cert})
 	case err != nil:
 		return fmt.Errorf("transport: certificate of the peer: %w", err)
 	}

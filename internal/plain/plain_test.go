@@ -97,3 +97,25 @@ func TestNamesAreThoseOfTheSources(t *testing.T) {
 		t.Errorf("names are\n%q\nwant\n%q", got, want)
 	}
 }
+
+func TestErrorsOfTheDaemonBeginWithNoPackageName(t *testing.T) {
+	err := filepath.WalkDir("../../daemon", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && strings.HasPrefix(lit.Value, `"daemon: `) {
+				t.Errorf("%s: %s", path, lit.Value)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

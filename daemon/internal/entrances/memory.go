@@ -14,7 +14,7 @@ import (
 )
 
 // errMemory refuses connections while memory is short (ABUSE RS-03).
-var errMemory = errors.New("daemon: memory is short")
+var errMemory = errors.New("memory is short")
 
 // Memory refuses new connections while more than nine tenths of the soft
 // memory limit (GOMEMLIMIT) are in use. Without a limit it does nothing.

@@ -290,7 +290,7 @@ func (f *Fronts) Recheck() (kept, closed int) {
 }
 
 // errGone is the reason for disconnecting a caller that is no longer configured.
-var errGone = errors.New("daemon: a caller that http does not let in any more")
+var errGone = errors.New("a caller that http does not let in any more")
 
 // Look implements part.Part.
 func (f *Fronts) Look(h *part.Health) {

@@ -17,9 +17,9 @@ const ReasonDenied = "denied"
 const TeamPrefix = "team:"
 
 var (
-	errDenied = errors.New("daemon: access.deny")
-	errCaller = errors.New("daemon: the identity of an HTTP caller in a certificate")
-	errTeam   = errors.New("daemon: the identity of a team in a certificate")
+	errDenied = errors.New("access.deny")
+	errCaller = errors.New("the identity of an HTTP caller in a certificate")
+	errTeam   = errors.New("the identity of a team in a certificate")
 )
 
 // IsCaller reports whether an identity belongs to an HTTP caller. No certificate may have

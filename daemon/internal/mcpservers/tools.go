@@ -65,7 +65,7 @@ func insideOptions(m *mcpmap.Mapping, refresh time.Duration) (endpoint.Options, 
 	}}, err
 }
 
-var errInside = errors.New("daemon: no connection to the own MCP servers")
+var errInside = errors.New("no connection to the own MCP servers")
 
 // connect opens a new connection.
 func (in *Inside) connect() (client *mcpmap.Client, end func(), err error) {

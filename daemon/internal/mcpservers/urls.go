@@ -69,7 +69,7 @@ func readHeader(file string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(value) > maxHeaderValue:
-		return "", fmt.Errorf("daemon: %s has more than %d octets", file, maxHeaderValue)
+		return "", fmt.Errorf("%s has more than %d octets", file, maxHeaderValue)
 	}
 	return string(bytes.TrimRight(value, "\r\n")), nil
 }

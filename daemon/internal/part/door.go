@@ -91,7 +91,7 @@ const (
 	pipeBudget = 1_000_000 // refusals a minute
 )
 
-var errNotServing = errors.New("daemon: not serving yet")
+var errNotServing = errors.New("not serving yet")
 
 // NewDoor makes a closed door. near configures the profiles of the near ends.
 func NewDoor(to DoorOptions, near all.Options) (*Door, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/internal/plain"
 )
 
 // freshTrouble is how long a failure of something behind this endpoint is worth a warning.
@@ -36,7 +37,7 @@ func (t *Troubles) Note(name, text string) {
 	if t.last == nil {
 		t.last = make(map[string]trouble)
 	}
-	t.last[name] = trouble{boundlog.Clean(text), time.Now()}
+	t.last[name] = trouble{boundlog.Clean(plain.Text(text)), time.Now()}
 }
 
 // Only removes all names except some, permanently.

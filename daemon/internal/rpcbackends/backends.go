@@ -159,7 +159,7 @@ func (b *Backends) Prepare(c *config.Config) (part.Change, error) {
 func apart(t *table, own map[string]rpc.Method) error {
 	for name := range own {
 		if _, taken := t.methods[name]; taken {
-			return fmt.Errorf("daemon: method %q is one of rpc.backends and of this program", name)
+			return fmt.Errorf("method %q is one of rpc.backends and of this program", name)
 		}
 	}
 	return nil

@@ -340,7 +340,7 @@ const (
 	teamCardFor    = 5 * time.Second
 )
 
-var errCardBusy = fmt.Errorf("daemon: more than %d ask for the card of a team", maxCardWaiting)
+var errCardBusy = fmt.Errorf("more than %d ask for the card of a team", maxCardWaiting)
 
 // Agents implements agdisc.Source.
 func (t *Teams) Agents() []agdisc.Entry {

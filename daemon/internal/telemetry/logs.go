@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -26,7 +25,7 @@ type Logs struct {
 func OpenLogs(c *config.Log, out io.Writer) (*Logs, error) {
 	level, err := zap.ParseAtomicLevel(c.Level)
 	if err != nil {
-		return nil, fmt.Errorf("daemon: %w", err)
+		return nil, err
 	}
 	l := &Logs{level: level, text: new(atomic.Bool), out: zapcore.Lock(zapcore.AddSync(out))}
 	l.text.Store(c.Format == config.LogText)
