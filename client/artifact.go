@@ -77,9 +77,15 @@ func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 				return err
 			}
 		}
+		if u.Size > smallChunk {
+			_, _ = c.Info(ctx) // for the limits of the peer; one that does not say them may have smaller ones
+		}
 		return u.Send(ctx, c.Session)
 	})
 }
+
+// smallChunk is the size of an upload that fits the limits of any reasonable peer.
+const smallChunk = 32 << 10
 
 // ErrReplaces is wrapped by the error of an upload that would replace an artifact of this
 // identity.

@@ -1,12 +1,19 @@
 package daemon
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/daemon/check"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // An Event or a Result above the limits in force ends the task with one reason. One that was
@@ -76,5 +83,43 @@ func TestEventsArriveInBatchesWithinTheLimits(t *testing.T) {
 		if got += len(d.Events); len(d.Events) > 4 {
 			t.Errorf("%d events of 5,000 octets at once", len(d.Events))
 		}
+	}
+}
+
+// A sender that has asked for the limits of its peer obeys them, and swpd check says when a
+// payload of the largest size fits no frame.
+func TestASenderObeysTheLimitsOfItsPeer(t *testing.T) {
+	r := start(t, "limits: {frame_bytes: 64KiB, payload_bytes: 64KiB}\n")
+	for i, address := range r.addrs[:2] {
+		s := r.mustDial(address)
+		if !rpc.Acquaint(t.Context(), s.Session) {
+			t.Fatal("no swp.info")
+		}
+		octets, sum := octetsOf(300_000)
+		u := artifact.Upload{ArtifactID: fmt.Sprint("x", i), Size: uint64(len(octets)), Hash: sum, Octets: bytes.NewReader(octets), Sync: rpc.Sync}
+		if err := u.Send(t.Context(), s.Session); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+		lane := opened(t, s.Session)
+		room := profiles.Room(lane, 0)
+		if room < 63<<10 || room >= 64<<10 {
+			t.Errorf("%s: room for payloads of %d octets", address, room)
+		}
+		const wrapped = 64 // octets of the request beside its params
+		if _, err := rpc.Call(t.Context(), lane, rpc.MethodEcho, make([]byte, room-wrapped)); err != nil {
+			t.Errorf("%s: as large as there is room: %v", address, err)
+		}
+		_, err := rpc.Call(t.Context(), lane, rpc.MethodEcho, make([]byte, 64<<10))
+		var fault *profiles.Error
+		if !errors.As(err, &fault) || fault.Detail != profiles.PayloadTooLarge.String() {
+			t.Errorf("%s: above the limit: %v", address, err)
+		}
+		if err := echo(t, s); err != nil {
+			t.Errorf("%s: after it: %v", address, err)
+		}
+	}
+	plan, err := check.Read(mustLoad(t, filepath.Join(r.dir, "swpd.yaml")))
+	if err != nil || !strings.Contains(strings.Join(plan.Warnings, "\n"), "limits.payload_bytes is 64KiB, and a frame of limits.frame_bytes, 64KiB, has no room") {
+		t.Errorf("warnings %q, %v", plan.Warnings, err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
 	"github.com/slimwire/swp/internal/receipts"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -182,6 +183,9 @@ func (d *daemon) makeProfiles() error {
 	return d.served.Make(d.parts, served.Options{
 		Version: d.opts.Version, More: d.opts.Profiles, Methods: d.opts.Methods,
 		Idle: d.config.Limits.Idle, Handler: d.config.Limits.Handler, ReplayWindow: d.config.RPC.ReplayWindow,
+		Limits: profiles.Limits{
+			Frame: int(d.config.Limits.FrameBytes), Payload: int(d.config.Limits.PayloadBytes), Extensions: int(d.config.Limits.ExtensionBytes),
+		},
 	})
 }
 

@@ -16,6 +16,16 @@ type Offer struct {
 	// Extensions are the types that it acts on, by profile_id. Profile 0 stands for those
 	// of any profile.
 	Extensions map[uint64][]uint64
+
+	Limits Limits
+}
+
+// Limits bound the messages that an endpoint accepts, in octets. Zero means that a limit is
+// not known.
+type Limits struct {
+	Frame      int `json:"frame_bytes"`
+	Payload    int `json:"payload_bytes"`
+	Extensions int `json:"extension_bytes"`
 }
 
 // Known is what the peer of a session is known to serve: the configuration says so, the
@@ -32,6 +42,7 @@ type knowledge struct {
 	low        uint64 // profiles with an id below 64, one bit each
 	high       []uint64
 	extensions map[uint64][]uint64
+	limits     Limits
 }
 
 // maxKnown bounds how many profiles are known of one peer, and how many extensions of one
@@ -56,6 +67,14 @@ func (k *Known) Heeds(profile, extension uint64) bool {
 	return now != nil && slices.Contains(now.extensions[profile], extension)
 }
 
+// Limits returns the limits of the peer, as far as it has said them.
+func (k *Known) Limits() Limits {
+	if now := k.now.Load(); now != nil {
+		return now.limits
+	}
+	return Limits{}
+}
+
 // Used notes that the peer has sent a message of a profile.
 func (k *Known) Used(profile uint64) {
 	if !k.Serves(profile) {
@@ -63,13 +82,16 @@ func (k *Known) Used(profile uint64) {
 	}
 }
 
-// Learn adds to the known offer of the peer.
+// Learn adds to the known offer of the peer. Its limits, if any, replace the known ones.
 func (k *Known) Learn(o Offer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	next := knowledge{extensions: make(map[uint64][]uint64)}
 	if now := k.now.Load(); now != nil {
-		next.low, next.high, next.extensions = now.low, slices.Clone(now.high), maps.Clone(now.extensions)
+		next.low, next.high, next.extensions, next.limits = now.low, slices.Clone(now.high), maps.Clone(now.extensions), now.limits
+	}
+	if o.Limits != (Limits{}) {
+		next.limits = o.Limits
 	}
 	for _, id := range o.Profiles {
 		if id < 64 {

@@ -175,6 +175,9 @@ func (m *markedLane) Send(ctx context.Context, env e1.Envelope) error {
 	return m.Lane.Send(m.mark.on(ctx, &env), env)
 }
 
+// Room implements Room.
+func (m *markedLane) Room(extensions int) int { return Room(m.Lane, extensions) }
+
 type markedCall struct {
 	Call
 	mark mark

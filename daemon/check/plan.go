@@ -3,6 +3,7 @@
 package check
 
 import (
+	"fmt"
 	"maps"
 	"os/exec"
 	"slices"
@@ -112,6 +113,9 @@ func Read(c *config.Config) (*Plan, error) {
 	}
 	if err := p.identity(c); err != nil {
 		return nil, err
+	}
+	if l := &c.Limits; l.PayloadBytes >= l.FrameBytes {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("limits.payload_bytes is %v, and a frame of limits.frame_bytes, %v, has no room for such a payload", l.PayloadBytes, l.FrameBytes))
 	}
 	if err := identity.NotSelf(c.Partners, p.Identity); err != nil {
 		return nil, err

@@ -66,6 +66,9 @@ type Options struct {
 	// Zero: swp.info has none.
 	Idle time.Duration
 
+	// Limits are those of the endpoint, for swp.info. Zero: it does not say them.
+	Limits profiles.Limits
+
 	// MCP configures profile 1. Its Backend has the servers that peers may call.
 	MCP mcpmap.Options
 
@@ -347,6 +350,9 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 			info.Extensions[0] = append(info.Extensions[0], profiles.ExtTarget)
 		}
 		info.IdleMillis = opts.Idle.Milliseconds()
+		if opts.Limits != (profiles.Limits{}) {
+			info.Limits = &opts.Limits
+		}
 		info.Partner = opts.Partner != nil && opts.Partner(peer.Identity)
 		if info.Partner && opts.Methods != nil {
 			info.Methods = opts.Methods(peer)

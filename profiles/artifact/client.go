@@ -199,9 +199,18 @@ func readAck(env *e1.Envelope, id string, index uint64) error {
 	return nil
 }
 
+// chunkRoom is an upper bound of the octets of a chunk besides its data and the id of its
+// artifact, chunkExtensions of the extensions that are sent with one.
+const (
+	chunkRoom       = 64
+	chunkExtensions = 512
+)
+
 // chunk sends the next chunk.
 func (s *sending) chunk(ctx context.Context) error {
-	n := int(min(uint64(s.Chunk), s.Size-s.at))
+	// The peer may have smaller limits than this endpoint.
+	most := max(1, min(s.Chunk, profiles.Room(s.lane, chunkExtensions)-chunkRoom-len(s.ArtifactID)))
+	n := int(min(uint64(most), s.Size-s.at))
 	m := Chunk{
 		ArtifactID: []byte(s.ArtifactID), ChunkIndex: s.next, Offset: s.at, Data: s.buf.room(n), IsTerminal: s.at+uint64(n) == s.Size,
 	}

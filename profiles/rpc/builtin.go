@@ -53,6 +53,9 @@ type Info struct {
 	// IdleMillis is the idle timeout of a connection in milliseconds, without a message and
 	// with nothing in flight. 0 means unknown.
 	IdleMillis int64 `json:"idle_ms,omitempty"`
+
+	// Limits bound the messages that it accepts. Nil means unknown.
+	Limits *profiles.Limits `json:"limits,omitempty"`
 }
 
 // Idle returns IdleMillis as a duration, capped at the largest useful value.
@@ -65,6 +68,9 @@ func (i *Info) Offer() profiles.Offer {
 	o := profiles.Offer{Extensions: i.Extensions}
 	for _, p := range i.Profiles {
 		o.Profiles = append(o.Profiles, p.ID)
+	}
+	if i.Limits != nil {
+		o.Limits = *i.Limits
 	}
 	return o
 }

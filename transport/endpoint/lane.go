@@ -252,8 +252,8 @@ const envelopeRoom = 128
 
 // Room implements profiles.Room.
 func (l *lane) Room(extensions int) int {
-	opts := l.s.opts
-	return min(opts.Envelope.MaxPayload, opts.FrameLimit-extensions-envelopeRoom)
+	most := l.s.limits()
+	return min(most.Payload, most.Frame-extensions-envelopeRoom)
 }
 
 // Close implements profiles.Lane.

@@ -106,10 +106,26 @@ func (o *output) sizeOf(env *e1.Envelope) (int, error) {
 	return size, nil
 }
 
+// limits returns the limits of messages to the peer: those of this endpoint, and those of the
+// peer as far as it has said them.
+func (s *Session) limits() profiles.Limits {
+	most := profiles.Limits{Frame: s.opts.FrameLimit, Payload: s.opts.Envelope.MaxPayload, Extensions: s.opts.Envelope.MaxExtensions}
+	there := s.known.Limits()
+	for _, limit := range []struct {
+		most  *int
+		there int
+	}{{&most.Frame, there.Frame}, {&most.Payload, there.Payload}, {&most.Extensions, there.Extensions}} {
+		if limit.there > 0 {
+			*limit.most = min(*limit.most, limit.there)
+		}
+	}
+	return most
+}
+
 // allows reports whether a message of a size is within the current limits.
 func (o *output) allows(env *e1.Envelope, size int) bool {
-	opts := o.l.s.opts
-	return size <= opts.FrameLimit && len(env.Payload)+len(env.Tail) <= opts.Envelope.MaxPayload && len(env.Extensions) <= opts.Envelope.MaxExtensions
+	most := o.l.s.limits()
+	return size <= most.Frame && len(env.Payload)+len(env.Tail) <= most.Payload && len(env.Extensions) <= most.Extensions
 }
 
 // curtail removes the end-to-end extensions of a message, and reports whether it had any.
