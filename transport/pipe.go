@@ -296,6 +296,8 @@ func (s *pipeStream) endIfDone() {
 	}
 	s.conn.forget(s)
 	s.far.conn.forget(s.far)
+	s.stop() // a connection that ends no longer finds the stream
+	s.far.stop()
 	acceptor := s
 	if acceptor.credit == nil {
 		acceptor = s.far
