@@ -135,20 +135,29 @@ func (c *Client) listArtifacts(ctx context.Context, on route, in artifact.ListPa
 //
 // For partner/name the partner is asked, if the peer has a partner of that name.
 func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.Entry, err error) {
+	found, _, err = c.lookUp(ctx, id)
+	return found, err
+}
+
+// lookUp is FindArtifact. denied is why the partner, which may not exist, was not asked.
+func (c *Client) lookUp(ctx context.Context, id string) (found *artifact.Entry, denied, err error) {
 	if found, err = c.findArtifact(ctx, c.there(), id); found != nil || err != nil {
-		return found, err
+		return found, nil, err
 	}
 	on, name, err := c.atPartner(ctx, id)
 	if on.Session == nil || err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if found, err = c.findArtifact(ctx, on, name); noneThere(err) {
-		return nil, nil
-	}
-	if found != nil {
+	found, err = c.findArtifact(ctx, on, name)
+	switch {
+	case deniedThere(err):
+		return nil, err, nil
+	case noneThere(err):
+		return nil, nil, nil
+	case found != nil:
 		found.ArtifactID = id
 	}
-	return found, err
+	return found, nil, err
 }
 
 func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *artifact.Entry, err error) {
@@ -209,6 +218,13 @@ func (c *Client) atPartner(ctx context.Context, id string) (route, string, error
 		partner = c.Target + "/" + partner
 	}
 	return route{profiles.Toward(c.peer, partner), partner}, name, nil
+}
+
+// deniedThere reports whether access rules have refused a call at a partner that may not
+// exist.
+func deniedThere(err error) bool {
+	failed, refused := errors.AsType[*rpc.Error](err)
+	return refused && failed.Code == rpc.CodeUnauthorized
 }
 
 // noneThere reports whether a partner that may not exist has refused.

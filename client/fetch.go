@@ -76,7 +76,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 	var got Fetched
 	size, want := uint64(0), f.SHA256
 	err := t.run(ctx, f.ArtifactID, func(ctx context.Context, c *Client, moved func()) error {
-		entry, err := c.FindArtifact(ctx, f.ArtifactID)
+		entry, denied, err := c.lookUp(ctx, f.ArtifactID)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 			}
 		}
 		if want == nil && !f.Unverified {
-			return &finalError{ErrNoDigest}
+			return c.noDigest(ctx, f.ArtifactID, denied)
 		}
 		at, token := to.held()
 		t.progress(at, size)
@@ -125,6 +125,22 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 		return nil, err
 	}
 	return &got, nil
+}
+
+// noDigest is the error for an artifact without a known digest: that of the download if
+// there is no such artifact, or this identity may not get it. denied is why the digest is
+// unknown; it may be nil.
+func (c *Client) noDigest(ctx context.Context, id string, denied error) error {
+	d := artifact.Download{ArtifactID: id, End: 1, Sink: func(*artifact.Chunk) error { return ErrNoDigest }}
+	if _, err := d.Receive(ctx, c.Session); err != nil && !errors.Is(err, ErrNoDigest) {
+		return err
+	}
+	if explained, ok := errors.AsType[*Explained](denied); ok {
+		why := *explained
+		why.Err = fmt.Errorf("%w: %w", ErrNoDigest, why.Err)
+		return &finalError{&why}
+	}
+	return &finalError{ErrNoDigest}
 }
 
 // streamed is a target that cannot restart.

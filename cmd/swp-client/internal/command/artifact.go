@@ -37,11 +37,13 @@ func (f *flags) artifactAdvice(err error) error {
 	failed := (*rpc.Error)(nil)
 	switch {
 	case errors.Is(err, client.ErrNoDigest):
-		return advise(err, "The endpoint lists no such artifact to this identity. Name the digest with --sha256, or go without one with --unverified.")
+		return advise(err, "The artifact is there, and its digest is not listed to this identity. Name the digest with --sha256, or go without one with --unverified.")
 	case errors.Is(err, client.ErrReplaces):
 		return advise(err, "Choose another --id, or replace it with --replace.")
 	case code == artifact.CodeConflict:
 		return advise(err, "An upload of other octets under this id was not completed. End it with: "+f.commandLine("artifact", "forget", f.address(), f.asked))
+	case code == artifact.CodeNotFound && f.running.Name() == "get":
+		return advise(err, "There is no such artifact, or this identity may not get it.")
 	case code == artifact.CodeQuota:
 		return advise(err, "Make room: "+f.commandLine("artifact", "ls", f.address())+" lists what is there, and artifact forget deletes it. Or have artifact.quota of the endpoint raised.")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
