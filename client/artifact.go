@@ -177,7 +177,8 @@ func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *
 // ForgetArtifact makes the peer delete an artifact of this identity, and its unfinished
 // upload, and returns what was there.
 //
-// If nothing was, for partner/name the partner is asked, as in FindArtifact.
+// If nothing was, for partner/name the partner is asked, as in FindArtifact; a denial of that
+// is an error.
 func (c *Client) ForgetArtifact(ctx context.Context, id string) (was artifact.Forgotten, err error) {
 	err = c.callRaw(ctx, c.there(), artifact.MethodForget, id, id, &was)
 	if err != nil || was != (artifact.Forgotten{}) {
@@ -188,7 +189,13 @@ func (c *Client) ForgetArtifact(ctx context.Context, id string) (was artifact.Fo
 		return was, err
 	}
 	err = c.callRaw(ctx, on, artifact.MethodForget, name, id, &was)
-	if noneThere(err) {
+	explained, ok := errors.AsType[*Explained](err)
+	switch {
+	case deniedThere(err) && ok:
+		why := *explained
+		why.Err = fmt.Errorf("nothing was deleted: the endpoint itself has neither an artifact nor an upload %q of this identity, and a partner was not asked: %w", id, why.Err)
+		return was, &why
+	case noneThere(err):
 		err = nil
 	}
 	return was, err
