@@ -108,6 +108,17 @@ func (f *flow) conclude(last, werr error) {
 	f.wake.Broadcast()
 }
 
+// reset is abort by the writer. It changes nothing after conclude: the reader still gets what
+// was written, and then the first reason.
+func (f *flow) reset(rerr, werr error) {
+	f.mu.Lock()
+	concluded := f.last != nil
+	f.mu.Unlock()
+	if !concluded {
+		f.abort(rerr, werr)
+	}
+}
+
 // abort fails both sides at once and drops what is buffered. The first abort
 // decides the errors.
 func (f *flow) abort(rerr, werr error) {

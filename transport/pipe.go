@@ -246,7 +246,7 @@ func (s *pipeStream) Reset(code uint64) {
 		return
 	}
 	here, there := &CloseError{Code: code, Stream: true}, &CloseError{Code: code, Remote: true, Stream: true}
-	s.out.abort(there, here) // first, as the reader may reset the stream, too, with another code
+	s.out.reset(there, here) // first, as the reader may reset the stream, too, with another code
 	s.in.abort(here, there)
 	s.stop()
 	s.far.stop()

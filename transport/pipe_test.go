@@ -308,3 +308,25 @@ func isCloseError(err error, code uint64, remote bool) bool {
 	var c *transport.CloseError
 	return errors.As(err, &c) && c.Code == code && c.Remote == remote
 }
+
+// The read loop of an endpoint resets the stream when it sees that somebody else has
+// concluded it.
+func TestMuxPipeResetBehindConcludeTakesNothingBack(t *testing.T) {
+	a, b := transport.MuxPipe()
+	sa, sb := openPair(t, a, b)
+	if _, err := sb.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	if !b.(transport.Concluder).Conclude(sb, 9) {
+		t.Fatal("not concluded")
+	}
+	sb.Reset(0)
+	got := make([]byte, 6)
+	if _, err := io.ReadFull(sa, got); err != nil || string(got) != "answer" {
+		t.Errorf("%q, %v", got, err)
+	}
+	var closed *transport.CloseError
+	if _, err := sa.Read(got); !errors.As(err, &closed) || closed.Code != 9 || !closed.Remote {
+		t.Errorf("the stream ends with %v, want code 9", err)
+	}
+}
