@@ -138,7 +138,7 @@ sed -i.before 's/, profile: mcp, name: \[shared, "shared\/\*\*"\]//' acme/swpd.y
 ends 0 swpd reload --config acme/swpd.yaml
 want '^taken up: .*access'
 step "states, artifacts and events at a partner" docs/partners.md "state put swp+tls://127.0.0.1:7877/acme"
-want '^[0-9a-f]{64}$' '^notes.txt$' ' info +orders.new .* \{"order": 1\}$'
+want '^[0-9a-f]{64}$' '^notes.txt$' ' info +acme/orders.new .* \{"order": 1\}$'
 same notes.txt copy.txt
 id=$(grep -xE '[0-9a-f]{64}' "$out")
 ends 0 swp-client --identity beta/pki state get "swp+tls://127.0.0.1:$second/acme" "$id"
