@@ -18,6 +18,7 @@ func (l *Link) enter(up *Up) {
 	l.mu.Lock()
 	known := slices.ContainsFunc(l.open, func(other *Up) bool { return other.Session == up.Session })
 	if !known {
+		l.tellOn(up.Session) // before anybody can choose it: each message has its caller
 		l.open = append(l.open, up)
 		l.mutual = l.mutual || up.info.Partner
 	}
@@ -25,7 +26,6 @@ func (l *Link) enter(up *Up) {
 	if known {
 		return
 	}
-	l.tellOn(up.Session)
 	l.saw(up.Session.Peer())
 	l.choose(nil)
 	context.AfterFunc(up.Session.Context(), func() {
