@@ -32,7 +32,7 @@ func (c *Client) RevokeCredential(ctx context.Context, chainID []byte, reason st
 }
 
 func (c *Client) onLane(ctx context.Context, do func(profiles.Lane) error) error {
-	lane, err := c.Open(ctx)
+	lane, err := c.peer.Open(ctx)
 	if err != nil {
 		return c.Explain(err)
 	}

@@ -14,7 +14,7 @@ func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) er
 	if err := obs.Check(t); err != nil {
 		return err
 	}
-	lane, err := c.Open(ctx)
+	lane, err := c.peer.Open(ctx)
 	if err != nil {
 		return c.Explain(err)
 	}
@@ -25,6 +25,6 @@ func (c *Client) SetTrace(ctx context.Context, t profiles.Trace, ids obs.IDs) er
 // LastTrace returns the last trace context that the peer has read on this connection, zero
 // if there is none.
 func (c *Client) LastTrace(ctx context.Context) (profiles.Trace, obs.IDs, error) {
-	last, ids, err := obs.Last(ctx, c.Session)
+	last, ids, err := obs.Last(ctx, c.peer)
 	return last, ids, c.Explain(err)
 }
