@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +143,9 @@ func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair
 		switch {
 		case name == "absent":
 			return &profiles.Error{Code: profiles.NotFound, Text: "absent", Domain: true}
+		case name == "never":
+			req.Defer()
+			return nil
 		case req.MsgType == typeKeep:
 			return nil
 		}
@@ -322,6 +326,54 @@ func TestWhatIsKeptIsConfirmedByThePartnerFirst(t *testing.T) {
 			if refused := i == 1; refused != (err == nil) || !refused && !errors.Is(err, context.Canceled) || refused && string(env.Payload) != "b/absent" {
 				t.Errorf("message %d: %v, %v", i, env, err)
 			}
+		}
+	})
+}
+
+// A sender that sends on without waiting would otherwise have its messages stored in another
+// order when it sends the lost one again.
+func TestWhatFollowsALostMessageIsRefusedUntilItsSenderKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHopPair(t, nil)
+		lane, err := h.client.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := func(name string) profiles.Call {
+			call, err := lane.Call(t.Context(), e1.Envelope{ProfileID: 900, MsgType: typeKeep, Payload: []byte(name)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(call.Close)
+			return call
+		}
+		lost := []profiles.Call{keep("b/never")}
+		synctest.Wait()
+		h.link.Now().Session.Close(profiles.Internal)
+		lost = append(lost, keep("b/2"), keep("b/3"))
+		for i, call := range lost {
+			if env, err := call.Recv(t.Context()); err != nil || !strings.Contains(string(env.Payload), "was lost") {
+				t.Errorf("message %d: %v, %v", i, env, err)
+			}
+		}
+		lost = append(lost, keep("b/4"))
+		if env, err := lost[3].Recv(t.Context()); err != nil || !strings.Contains(string(env.Payload), "was lost") {
+			t.Errorf("at once after that: %v, %v", env, err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		for _, name := range []string{"b/1", "b/2", "b/3", "b/4"} {
+			keep(name)
+		}
+		if err := rpc.Sync(t.Context(), lane); err != nil {
+			t.Fatal(err)
+		}
+		close(h.there)
+		var there []string
+		for name := range h.there {
+			there = append(there, name)
+		}
+		if want := []string{"never", "1", "2", "3", "4"}; !slices.Equal(there, want) {
+			t.Errorf("b got %q, and not %q", there, want)
 		}
 	})
 }

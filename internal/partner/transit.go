@@ -18,6 +18,10 @@ const answerTime = 2 * time.Minute
 // confirmation.
 const maxUnconfirmed = 256
 
+// recall is how long a sequence refuses messages after one was lost: those that the sender
+// may have sent before it knew of the loss.
+const recall = time.Second
+
 // transit is a message that is being forwarded, with at most one answer. Exactly one of w
 // and done is set.
 type transit struct {
@@ -62,7 +66,9 @@ func (t *transit) answered(env *e1.Envelope) {
 	}
 }
 
-// sequence forwards the messages of one lane to one partner, in order, on one lane there.
+// sequence forwards the messages of one lane to one partner, in order, on one lane there. A
+// message without an answer never overtakes an earlier one: when one is lost, those after
+// it are refused for the time of recall, so that the sender can send all of them again.
 type sequence struct {
 	all *sequences
 	key sequenceKey
@@ -70,12 +76,14 @@ type sequence struct {
 	// Guarded by the mutex of all.
 	due     []*transit
 	running bool
-	open    int // unfinished messages, plus one for the running goroutine
+	open    int  // unfinished messages, plus one each for the running goroutine and for broken
+	broken  bool // a message was lost less than recall ago
 
 	// Owned by the running goroutine.
-	up      *Up
-	on      profiles.Lane
-	pending []sent // unconfirmed messages
+	up         *Up
+	on         profiles.Lane
+	pending    []sent         // unconfirmed messages
+	concluding sync.WaitGroup // calls of conclude
 }
 
 // sent is a message that waits for a confirmation.
@@ -147,6 +155,37 @@ func (s *sequence) leave(n int) {
 	}
 }
 
+// lose begins the time in which later messages are refused. The sender has not been told yet
+// of the lost message.
+func (s *sequence) lose() {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if s.broken {
+		return
+	}
+	s.broken = true
+	s.open++
+	time.AfterFunc(recall, func() {
+		s.all.mu.Lock()
+		s.broken = false
+		s.all.mu.Unlock()
+		s.leave(1)
+	})
+}
+
+// errGap refuses a message because one before it was lost.
+var errGap = errors.New("a message before it was lost")
+
+// gap returns errGap while a message without an answer must not be sent.
+func (s *sequence) gap(t *transit) error {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if t.w == nil && s.broken {
+		return errGap
+	}
+	return nil
+}
+
 // run sends queued messages.
 func (s *sequence) run() {
 	defer s.leave(1)
@@ -174,7 +213,11 @@ func (s *sequence) send(t *transit) {
 	switch {
 	case err != nil:
 		cancel()
-		t.end(t.lost(ctx, s.up, err))
+		fault := t.lost(ctx, s.up, err)
+		if e, ok := errors.AsType[*profiles.Error](fault); t.w == nil && ok && e.Retryable {
+			s.lose()
+		}
+		t.end(fault)
 		s.leave(1)
 	case t.w == nil:
 		s.pending = append(s.pending, sent{t, call})
@@ -201,6 +244,9 @@ func (s *sequence) await(ctx context.Context, cancel context.CancelFunc, t *tran
 // call sends a message on the lane to the partner. It opens a new lane if there is none, or
 // if the old one belongs to a previous session.
 func (s *sequence) call(ctx context.Context, t *transit) (profiles.Call, error) {
+	if err := s.gap(t); err != nil {
+		return nil, err
+	}
 	up, err := t.ready(ctx)
 	switch {
 	case err != nil:
@@ -210,6 +256,10 @@ func (s *sequence) call(ctx context.Context, t *transit) (profiles.Call, error) 
 	}
 	if up != s.up {
 		s.confirm() // on the lane that they were sent on
+		s.concluding.Wait()
+		if err := s.gap(t); err != nil {
+			return nil, err
+		}
 		on, err := up.Session.Open(ctx)
 		if err != nil {
 			return nil, err
@@ -231,7 +281,8 @@ func (s *sequence) call(ctx context.Context, t *transit) (profiles.Call, error) 
 // goroutine waits for the answer.
 func (s *sequence) confirm() {
 	if len(s.pending) > 0 {
-		go s.conclude(s.pending, s.on, s.up)
+		batch, on, up := s.pending, s.on, s.up
+		s.concluding.Go(func() { s.conclude(batch, on, up) })
 		s.pending = nil
 	}
 }
@@ -251,18 +302,20 @@ func (s *sequence) conclude(batch []sent, on profiles.Lane, up *Up) {
 	sure()
 	polled, ended := context.WithCancel(context.Background())
 	ended()
-	for _, s := range batch {
-		env, refused := s.call.Recv(polled)
+	for _, b := range batch {
+		env, refused := b.call.Recv(polled)
 		switch {
 		case refused == nil:
-			s.t.answered(env)
+			b.t.answered(env)
 		case !errors.Is(refused, context.Canceled):
-			s.t.end(s.t.unanswered(ctx, up, refused))
+			s.lose()
+			b.t.end(b.t.unanswered(ctx, up, refused))
 		case err != nil:
-			s.t.end(s.t.unanswered(ctx, up, err))
+			s.lose()
+			b.t.end(b.t.unanswered(ctx, up, err))
 		default:
-			s.t.end(nil)
+			b.t.end(nil)
 		}
-		s.call.Close()
+		b.call.Close()
 	}
 }
