@@ -119,8 +119,9 @@ fmt: ## format
 	$(LINT) fmt
 
 .PHONY: vet
-vet: ## go vet
+vet: ## go vet, also of test/bench/, which is a module of its own
 	$(GO) vet ./...
+	cd test/bench && $(GO) vet ./...
 
 .PHONY: lint
 lint: ## golangci-lint and buf lint; the first run builds them, which takes minutes
