@@ -168,6 +168,18 @@ func (c *conn) row(text string, args ...driver.Value) (row []driver.Value, err e
 	return row, nil
 }
 
+// atOnce calls work within a transaction that only reads.
+func (c *conn) atOnce(work func() error) error {
+	if _, err := c.exec("BEGIN"); err != nil {
+		return err
+	}
+	err := work()
+	if _, ended := c.exec("COMMIT"); err == nil {
+		err = ended
+	}
+	return err
+}
+
 func (c *conn) close() error {
 	for _, stmt := range c.stmts {
 		_ = stmt.Close()

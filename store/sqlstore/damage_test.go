@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -428,5 +429,45 @@ func TestST04ADamagedItemIsNamedAndTheOthersServed(t *testing.T) {
 	}
 	if len(bad) != 1 {
 		t.Errorf("refused: %q, want one", bad)
+	}
+}
+
+func TestAnItemThatIsAcknowledgedWhileRowsAreCheckedIsNotDamaged(t *testing.T) {
+	s := open(t, sqlstore.Options{Dir: t.TempDir(), Durability: store.Process})
+	defer s.Close()
+	const items = 300
+	done := make(chan struct{})
+	var left atomic.Int64
+	left.Store(items)
+	for i := range items {
+		s.Add("space", "queue", fmt.Sprint(i), "", "owner", value(i), time.Time{}, time.Time{}, func(r store.AddResult) {
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+			s.Lease("space", "queue", 0, time.Now().Add(time.Hour), func(l store.LeaseResult) {
+				s.Ack("space", l.ID, l.Lease, func(held bool, err error) {
+					if !held || err != nil {
+						t.Errorf("%q was not acknowledged: %v", l.ID, err)
+					}
+					if left.Add(-1) == 0 {
+						close(done)
+					}
+				})
+			})
+		})
+	}
+	for {
+		if err := s.Scrub(t.Context()); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-done:
+		default:
+			continue
+		}
+		break
+	}
+	if n := s.Stats().Damaged; n != 0 {
+		t.Errorf("%d rows are called damaged: %v", n, s.Check(t.Context()))
 	}
 }

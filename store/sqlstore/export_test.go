@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"time"
 
 	"github.com/slimwire/swp/store"
@@ -8,6 +9,16 @@ import (
 
 // WaitChecked waits until structure and rows of a store were checked.
 func (s *Store) WaitChecked() { s.checks.done.Wait() }
+
+// Scrub reads every row as the check in the background does.
+func (s *Store) Scrub(ctx context.Context) error {
+	c, err := connect(s.file, readOnly)
+	if err != nil {
+		return err
+	}
+	scrubber{s: s, conn: c, alone: true}.run(ctx)
+	return c.close()
+}
 
 // MarkOf returns the content of a mark.
 func MarkOf(commits int64, level store.Durability, boot string) []byte {

@@ -131,7 +131,7 @@ func (s *Store) Item(ctx context.Context, space, id string) (queue, state string
 	if err := checkSizes(space, id, "", "", 0); err != nil {
 		return "", "", 0, err
 	}
-	err = s.readAtOnce(ctx, func(c *conn) error {
+	err = s.read(ctx, func(c *conn) error {
 		now := s.clock.now()
 		it, err := c.findItem(s, space, id, now)
 		if it == nil || err != nil {
@@ -165,7 +165,7 @@ func (s *Store) Data(ctx context.Context, space, id string) (data []byte, err er
 	if err := checkSizes(space, id, "", "", 0); err != nil {
 		return nil, err
 	}
-	err = s.readAtOnce(ctx, func(c *conn) error {
+	err = s.read(ctx, func(c *conn) error {
 		it, err := c.findItem(s, space, id, s.clock.now())
 		if it == nil || it.done || err != nil {
 			return err

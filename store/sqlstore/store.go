@@ -173,7 +173,8 @@ const (
 	pageOctets = 1 << 20
 )
 
-// read calls work with a connection for reading.
+// read calls work with a connection for reading. All statements of work see the same state:
+// what one of them finds cannot be gone for the next.
 func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 	select {
 	case <-s.gone:
@@ -196,7 +197,7 @@ func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 			return err
 		}
 	}
-	if err = work(c); isFailed(err) {
+	if err = c.atOnce(func() error { return work(c) }); isFailed(err) {
 		if s.file != "" {
 			_ = c.close()
 			c = nil // the next read opens a new connection
@@ -204,21 +205,6 @@ func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 		err = s.asDamage(err)
 	}
 	return err
-}
-
-// readAtOnce is read for work of several statements, which see the same state: what one of
-// them finds cannot be gone for the next.
-func (s *Store) readAtOnce(ctx context.Context, work func(*conn) error) error {
-	return s.read(ctx, func(c *conn) error {
-		if err := c.run("BEGIN"); err != nil {
-			return err
-		}
-		err := work(c)
-		if ended := c.run("COMMIT"); err == nil {
-			err = ended
-		}
-		return err
-	})
 }
 
 // Check implements store.Store. It writes, and reports damage found since the store was

@@ -217,25 +217,32 @@ func (b scrubber) run(ctx context.Context) {
 	})
 }
 
-// table passes all rows after a key to check, which returns the key of its row.
+// table passes all rows after a key to check, which returns the key of its row. What check
+// reads is of the same state as the row.
 func (b scrubber) table(ctx context.Context, list string, after []driver.Value, check func(row []driver.Value) []driver.Value) {
 	for ctx.Err() == nil {
 		start := time.Now()
 		var rows [][]driver.Value
 		size := 0
-		err := b.conn.rows(func(row []driver.Value) bool {
-			rows = append(rows, append([]driver.Value(nil), row...))
-			for _, column := range row {
-				size += len(octets(column))
+		err := b.conn.atOnce(func() error {
+			err := b.conn.rows(func(row []driver.Value) bool {
+				rows = append(rows, append([]driver.Value(nil), row...))
+				for _, column := range row {
+					size += len(octets(column))
+				}
+				return size < pageOctets
+			}, list, append(append([]driver.Value(nil), after...), int64(scrubRows))...)
+			if err != nil {
+				return err
 			}
-			return size < pageOctets
-		}, list, append(append([]driver.Value(nil), after...), int64(scrubRows))...)
+			for _, row := range rows {
+				after = check(row)
+			}
+			return nil
+		})
 		if err != nil {
 			_ = b.s.asDamage(err)
 			return
-		}
-		for _, row := range rows {
-			after = check(row)
 		}
 		if len(rows) < scrubRows && size < pageOctets {
 			return

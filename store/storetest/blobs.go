@@ -365,6 +365,46 @@ var blobs = []blobTest{
 			k.Errorf("version %d of another blob after %d", next, first)
 		}
 	}},
+	{name: "ABlobThatIsReplacedWhileItIsReadIsNotDamaged", run: func(k *blobKit) {
+		const octets, puts = 100_000, 10
+		whole := text(octets)
+		k.put("a", whole)
+		over := make(chan struct{})
+		var readers sync.WaitGroup
+		for range 2 {
+			readers.Go(func() {
+				p := make([]byte, octets)
+				for {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					version, size, _, _, _ := k.blobs.Blob("a")
+					n, found, err := k.blobs.ReadAt(k.Context(), "a", version, p[:size], 0)
+					if err != nil || found && string(p[:n]) != whole[:size] {
+						k.Errorf("ReadAt: %d octets of %d, %v", n, size, err)
+						return
+					}
+					if _, _, err := k.blobs.Note(k.Context(), "a", version); err != nil {
+						k.Errorf("Note: %v", err)
+						return
+					}
+				}
+			})
+		}
+		for i := range puts {
+			version := k.put("a", whole[:octets-i])
+			if i%2 == 0 {
+				k.did("Remove", k.remove(version))
+			}
+		}
+		close(over)
+		readers.Wait()
+		if err := k.blobs.Check(k.Context()); err != nil {
+			k.Error(err)
+		}
+	}},
 	{name: "GrowingGoesOnWhereItWasAfterReopening", run: func(k *blobKit) {
 		octets := text(400_000)
 		k.did("Begin", k.begin("a", "owner", 400_000, "note of a"))

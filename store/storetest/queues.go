@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -653,6 +655,61 @@ var queues = []test{
 		_, err = k.Data(k.Context(), "space", "id")
 		k.wantErr("Data", err, store.ErrClosed)
 		k.wantErr("Items", k.Items(k.Context(), "space", "queue", 0, func(uint64, string, int, []byte) bool { return true }), store.ErrClosed)
+	}},
+	{name: "AnItemThatMovesWhileItIsReadIsNotDamaged", run: func(k *kit) {
+		const moves, ahead = 40, 8
+		add := func(n int) { k.mustAdd("one", strconv.Itoa(n), fill(inline), never) }
+		for n := range ahead {
+			add(n)
+		}
+		var at atomic.Int64
+		var reader sync.WaitGroup
+		read := func(what func(id string) error) {
+			reader.Go(func() {
+				for n := at.Load(); n < moves; n = at.Load() {
+					if err := what(strconv.FormatInt(n, 10)); err != nil {
+						k.Error(err)
+						return
+					}
+				}
+			})
+		}
+		read(func(id string) error {
+			_, _, _, err := k.Item(k.Context(), "space", id)
+			return err
+		})
+		read(func(id string) error {
+			_, err := k.Data(k.Context(), "space", id)
+			return err
+		})
+		for _, queue := range []string{"one", "two"} {
+			read(func(string) error {
+				return k.Items(k.Context(), "space", queue, 0, func(_ uint64, id string, _ int, data []byte) bool {
+					if want := map[string]int{"one": inline, "two": 1}[queue]; len(data) != want {
+						k.Errorf("%q in %q has %d octets, want %d", id, queue, len(data), want)
+					}
+					return true
+				})
+			})
+		}
+		for n := range moves {
+			id := strconv.Itoa(n)
+			if !k.move(id, k.mustLease("one", id, 1), "two", "x", never) {
+				k.Fatalf("%s was not moved", id)
+			}
+			add(n + ahead)
+			if n >= ahead {
+				id := strconv.Itoa(n - ahead)
+				if !k.ack(id, k.mustLease("two", id, 1)) {
+					k.Fatalf("%s was not acknowledged", id)
+				}
+			}
+			at.Store(int64(n + 1))
+		}
+		reader.Wait()
+		if err := k.check(); err != nil {
+			k.Error(err)
+		}
 	}},
 	{name: "ReadingQueuesEndsWithItsContext", clock: true, run: func(k *kit) {
 		k.mustAdd("queue", "id", "x", never)
