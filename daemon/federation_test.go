@@ -781,13 +781,33 @@ func TestAgentsAndToolsOfPartnersAreListed(t *testing.T) {
 func TestRulesNameAnEventOfAPartnersPartnerAsItsFilterDoes(t *testing.T) {
 	row := inARow(t, 0, "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: events, name: [b/c/k]}]}\n", "", "")
 	s := row[0].mustDial(row[0].addrs[0])
-	sub := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/c/k,type:b/c/hidden"})
+	sub := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/c/*"})
 	if err := publishes(t, row[2].mustDial(row[2].addrs[0]).Session, record("1", "hidden", "one"), record("2", "k", "two")); err != nil {
 		t.Fatal(err)
 	}
 	if list, _ := bodies(t, sub, 1); list[0] != "k=two" {
 		t.Errorf("events of c: %q", list)
 	}
+	for _, filter := range []string{"type:b/c/k,type:b/c/hidden", "type:b/d/*", "type:b/k"} {
+		_, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: filter})
+		refusedBy(t, filter, err, "SECURITY_POLICY", row[0])
+	}
+}
+
+func TestASubscriptionThatThePartnersRulesStopIsRefusedThere(t *testing.T) {
+	a, b := pairOf(t, 0, ruleAll, "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: events, operation: subscribe, name: open}]}\n")
+	s := a.mustDial(a.addrs[0])
+	there := profiles.Toward(s.Session, "b")
+	subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/open"})
+	subscribed(t, there, events.SubscribeOptions{})
+	for _, filter := range []string{"type:b/closed", "type:b/closed*"} {
+		for range 2 { // each is told, also those that share a subscription there
+			_, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: filter})
+			refusedBy(t, filter, err, "SECURITY_POLICY", b)
+		}
+	}
+	_, err := events.Open(t.Context(), there, events.SubscribeOptions{Filter: "type:closed", Name: "n"})
+	refusedBy(t, "with a name", err, "SECURITY_POLICY", b)
 }
 
 // One client that asks for what it may not have at a partner must not cut the link of all.

@@ -52,16 +52,16 @@ func (f forecast) Allowed(identity, profile, operation, name string) bool {
 
 // Surveyor is a Forecaster that can tell about many names at once.
 type Surveyor interface {
-	// WouldBelow reports whether Would can be true for some name that begins with name and
-	// a slash. It is a query: a denial is not audited.
-	WouldBelow(identity, profile, operation, name string) bool
+	// WouldSome reports whether Would can be true for some name with a beginning. It is a
+	// query: a denial is not audited.
+	WouldSome(identity, profile, operation, beginning string) bool
 }
 
-// WouldBelow asks an Access that is a Surveyor. With any other Access it returns true,
+// WouldSome asks an Access that is a Surveyor. With any other Access it returns true,
 // because the answer is not known.
-func WouldBelow(a Access, identity, profile, operation, name string) bool {
+func WouldSome(a Access, identity, profile, operation, beginning string) bool {
 	s, ok := a.(Surveyor)
-	return !ok || s.WouldBelow(identity, profile, operation, name)
+	return !ok || s.WouldSome(identity, profile, operation, beginning)
 }
 
 // Admitter is an Access that lets some identities do nothing at all, not even what needs no

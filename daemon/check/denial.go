@@ -173,13 +173,14 @@ func (e *Explanation) refused(c *config.Config) error {
 	if err := own.identity(c); err != nil {
 		return err
 	}
+	question := Question{own.Identity, d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/")}
 	if d.Refused == profiles.NotFound.String() {
-		e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) has nothing of that name, or nothing that it shows to %s. swpd status says what it shows.",
-			d.Partner, conf.Identity, own.Identity)
+		e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) has nothing of that name, or nothing that it shows to %s. Its operator can find out whether rules hide it:\n  %s",
+			d.Partner, conf.Identity, own.Identity, question.Command())
 		return nil
 	}
-	e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) refused it with %s. Its operator can say why:\n  swpd check --as %s --may %s %s %s",
-		d.Partner, conf.Identity, d.Refused, own.Identity, d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/"))
+	e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) refused it with %s. Its operator can say why:\n  %s",
+		d.Partner, conf.Identity, d.Refused, question.Command())
 	if d.Endpoint != "" && d.Endpoint != conf.Identity {
 		e.Do += fmt.Sprintf("\nIt names %s as the endpoint that refused, which is behind it.", d.Endpoint)
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -20,6 +22,15 @@ type Question struct {
 	Profile   string `json:"profile"`
 	Operation string `json:"operation"`
 	Name      string `json:"name"`
+}
+
+// Command returns the command that asks it.
+func (q *Question) Command() string {
+	who := plain.Word(profiles.Link(q.Identity))
+	if caller := profiles.For(q.Identity); caller != "" {
+		who += " --for " + plain.Word(caller)
+	}
+	return strings.TrimSpace(fmt.Sprintf("swpd check --as %s --may %s %s %s", who, plain.Word(q.Profile), plain.Word(q.Operation), plain.Word(q.Name)))
 }
 
 // Answer is the answer of the rules of a configuration to a Question, with its reason.
@@ -110,6 +121,14 @@ func (q *Question) agentID() bool {
 	return q.Profile == "a2a" && q.Operation == config.OperationAgentID
 }
 
+// filter reports whether the question is about the types of a filter that have a beginning: a
+// name with a star at its end, or none for every type. Such a subscription is allowed if one
+// of the types is.
+func (q *Question) filter() (beginning string, ok bool) {
+	beginning, ok = strings.CutSuffix(q.Name, "*")
+	return beginning, q.Profile == events.Name && q.Operation == "subscribe" && (ok || q.Name == "")
+}
+
 func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	section, entry := "rules", func(i int) string { return ruleText(&c.Access.Rules[i]) }
 	var d access.Decision
@@ -118,6 +137,9 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 		d = policy.DecideUse(a.Identity, a.Name)
 	} else {
 		d = policy.Decide(a.Identity, a.Profile, a.Operation, a.Name)
+	}
+	if beginning, ok := a.filter(); ok {
+		d = policy.DecideSome(a.Identity, a.Profile, a.Operation, beginning)
 	}
 	named := func(section string, i int, text string) *RuleText {
 		key := fmt.Sprintf("access.%s[%d]", section, i)
@@ -207,13 +229,18 @@ func orNone(names []string) string {
 // suggest makes the narrowest entry that would allow the request, and the entry for a
 // client of an MCP server.
 func (a *Answer) suggest(policy *access.Policy) {
+	name, pattern := a.Name, a.Name
+	if beginning, ok := a.filter(); ok {
+		name, pattern = beginning, beginning+"**"
+		a.Notes = append(a.Notes, "a subscription gets the events of those types that the rules allow, and no others")
+	}
 	switch {
 	case a.Allowed:
 		if a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && !a.Absent {
 			a.suggestClient(policy)
 		}
 		return
-	case strings.Contains(a.Identity+a.Operation+a.Name, "*"):
+	case strings.Contains(a.Identity+a.Operation+name, "*"):
 		a.Notes = append(a.Notes, "no pattern stands for a star alone, so that no rule allows this and nothing else")
 		return
 	case a.Absent:
@@ -224,8 +251,8 @@ func (a *Answer) suggest(policy *access.Policy) {
 	}
 	rule := a.rule(a.Profile)
 	rule.Operation = config.List{a.Operation}
-	if a.Name != "" {
-		rule.Name = config.List{a.Name}
+	if pattern != "" {
+		rule.Name = config.List{pattern}
 	}
 	a.Allow = yamlList("rules", ruleText(&rule))
 	if a.Profile == "mcp" {
@@ -242,7 +269,7 @@ var clientMethods = []string{mcpmap.MethodDiscover, mcpmap.MethodInitialize, "pi
 // are allowed already.
 func (a *Answer) suggestClient(policy *access.Policy) {
 	server, tool := a.Name, a.Name+"/*"
-	call := !policy.AllowedBelow(a.Identity, "mcp", mcpmap.MethodToolsCall, server)
+	call := !policy.AllowedSome(a.Identity, "mcp", mcpmap.MethodToolsCall, server+"/")
 	switch {
 	case a.Operation == mcpmap.MethodToolsCall:
 		cut := strings.IndexByte(a.Name, '/')

@@ -126,7 +126,7 @@ func (p *Permissions) addTools(c *config.Config, rule *access.Rule) {
 		if err != nil || slices.Contains(p.MCPTools, pattern) {
 			continue
 		}
-		calls := func(name string) bool { return one.AllowedBelow(anyone, "mcp", mcpmap.MethodToolsCall, name) }
+		calls := func(name string) bool { return one.AllowedSome(anyone, "mcp", mcpmap.MethodToolsCall, name+"/") }
 		deep := strings.Count(pattern, "/") > 1 || strings.Contains(pattern, "**") // partner/server is not a tool
 		if slices.ContainsFunc(slices.Collect(maps.Keys(c.MCP.Servers)), calls) || deep && slices.ContainsFunc(slices.Collect(maps.Keys(c.Partners)), calls) {
 			p.MCPTools = append(p.MCPTools, pattern)

@@ -27,7 +27,7 @@ func (p *Plan) sdl(c *config.Config) error {
 	maps.Copy(p.SDL.Routes, s.Routes)
 	p.Warnings = append(p.Warnings, sdlserver.Unreached(s)...)
 	for _, pattern := range slices.Sorted(maps.Keys(s.Routes)) {
-		if len(whoMay(&c.Access, func(a *access.Policy) bool { return a.AllowedBelow(anyone, "sdl", "send", s.Routes[pattern]) })) == 0 {
+		if len(whoMay(&c.Access, func(a *access.Policy) bool { return a.AllowedSome(anyone, "sdl", "send", s.Routes[pattern]+"/") })) == 0 {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("sdl.routes.%s is never used: no access rule lets anybody do send of profile sdl on %s/…", pattern, s.Routes[pattern]))
 		}
 	}

@@ -168,16 +168,16 @@ func (p *Policy) Rule(identity, profile, operation, name string) int {
 	return -1
 }
 
-// AllowedBelow reports whether a rule allows the identity to use an operation of a profile
-// on any name that begins with name and a slash. Use it to decide what to list; use Allowed
-// to decide a request.
-func (p *Policy) AllowedBelow(identity, profile, operation, name string) bool {
+// AllowedSome reports whether a rule allows the identity to use an operation of a profile
+// on some name with a beginning. Use it to decide what to list; use Allowed to decide a
+// request for one name.
+func (p *Policy) AllowedSome(identity, profile, operation, beginning string) bool {
 	if p.Denied(identity) {
 		return false
 	}
-	below, who := name+"/", profiles.For(identity)
+	who := profiles.For(identity)
 	for r := range p.rules.of(profiles.Link(identity)) {
-		if r.is(who) && r.profile.orAll(profile) && r.operation.orAll(operation) && (len(r.name) == 0 || r.name.begins(below)) {
+		if r.is(who) && r.profile.orAll(profile) && r.operation.orAll(operation) && r.name.someOrAll(beginning) {
 			return true
 		}
 	}

@@ -247,7 +247,7 @@ func BenchmarkAllowed(b *testing.B) {
 	}
 }
 
-func TestAllowedBelowSaysWhetherAnyNameMayBe(t *testing.T) {
+func TestAllowedSomeSaysWhetherAnyNameMayBe(t *testing.T) {
 	p := mustNew(t, Options{Rules: []Rule{
 		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/call"}, Name: []string{"files/read_*", "d*/q"}},
 		{Identity: []string{partner}, Profile: []string{"mcp"}, Operation: []string{"tools/list"}, Name: []string{"*"}},
@@ -257,17 +257,20 @@ func TestAllowedBelowSaysWhetherAnyNameMayBe(t *testing.T) {
 		identity, operation, name string
 		want                      bool
 	}{
-		{partner, "tools/call", "files", true},
-		{partner, "tools/call", "db", true},
-		{partner, "tools/call", "files2", false},
-		{partner, "tools/list", "files", false}, // the server, and nothing below it
-		{partner, "prompts/get", "files", false},
+		{partner, "tools/call", "files/", true},
+		{partner, "tools/call", "db/", true},
+		{partner, "tools/call", "", true},
+		{partner, "tools/call", "files/re", true},
+		{partner, "tools/call", "files/write", false},
+		{partner, "tools/call", "files2/", false},
+		{partner, "tools/list", "files/", false}, // the server, and nothing below it
+		{partner, "prompts/get", "", false},
 		{"gate.example", "anything", "files", true},
 		{"out.example", "anything", "files", false},
 		{own, "tools/call", "files", false},
 	} {
-		if got := p.AllowedBelow(tt.identity, "mcp", tt.operation, tt.name); got != tt.want {
-			t.Errorf("AllowedBelow(%q, mcp, %q, %q) = %v", tt.identity, tt.operation, tt.name, got)
+		if got := p.AllowedSome(tt.identity, "mcp", tt.operation, tt.name); got != tt.want {
+			t.Errorf("AllowedSome(%q, mcp, %q, %q) = %v", tt.identity, tt.operation, tt.name, got)
 		}
 	}
 }

@@ -37,6 +37,15 @@ const maxNearest = 3
 // Decide is Allowed with a reason. It checks every rule and allocates: use it for
 // diagnosis, not for each message.
 func (p *Policy) Decide(identity, profile, operation, name string) Decision {
+	return p.decide(identity, profile, operation, func(names patterns) bool { return names.orAll(name) })
+}
+
+// DecideSome is AllowedSome with a reason.
+func (p *Policy) DecideSome(identity, profile, operation, beginning string) Decision {
+	return p.decide(identity, profile, operation, func(names patterns) bool { return names.someOrAll(beginning) })
+}
+
+func (p *Policy) decide(identity, profile, operation string, named func(patterns) bool) Decision {
 	d := Decision{Rule: -1, Deny: p.denial(identity)}
 	link, who := profiles.Link(identity), profiles.For(identity)
 	for i := range p.rules.all {
@@ -44,7 +53,7 @@ func (p *Policy) Decide(identity, profile, operation, name string) Decision {
 		r := e.value
 		m := Miss{
 			Rule: r.number, Identity: !e.identity.match(link), For: !r.is(who), Profile: !r.profile.orAll(profile),
-			Operation: !r.operation.orAll(operation), Name: !r.name.orAll(name),
+			Operation: !r.operation.orAll(operation), Name: !named(r.name),
 		}
 		switch {
 		case m == Miss{Rule: r.number}:

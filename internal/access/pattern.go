@@ -112,6 +112,9 @@ func (l patterns) begins(name string) bool {
 // orAll matches everything where the list is empty.
 func (l patterns) orAll(name string) bool { return len(l) == 0 || l.match(name) }
 
+// someOrAll is begins, and true where the list is empty.
+func (l patterns) someOrAll(name string) bool { return len(l) == 0 || l.begins(name) }
+
 // Matcher returns a function that matches names against a pattern in the syntax of rules.
 // It is safe for concurrent use.
 func Matcher(text string) (func(name string) bool, error) {

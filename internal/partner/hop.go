@@ -140,7 +140,7 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	t.name = r.here(names[0])
 	req.Exchange.About(profiles.Subject{Operation: errand.Operation, Name: t.name, Part: errand.Part})
 	for _, name := range names {
-		if !t.allowed(errand, r.here(name)) {
+		if !errand.Free && !t.may(t.access, r.here(name)) {
 			return profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "%s: not allowed to %s %.200s", h.profile.Name, errand.Operation, r.here(name)))
 		}
 	}
@@ -192,16 +192,6 @@ type trip struct {
 	by        []uint64 // msg_types that answer it
 	name      string   // its subject in access rules here
 	anyones   bool     // its answers are for every caller: the partner is told of none
-}
-
-// allowed reports whether the caller may perform its errand on a local name. For an errand
-// whose names are known only later, some right below the name is enough at first.
-func (t *trip) allowed(errand *profiles.Errand, name string) bool {
-	if !errand.Free {
-		return t.may(t.access, name)
-	}
-	rules, ok := t.access.(profiles.Reacher)
-	return !ok || errand.Part || t.profile.Crossing.Visible != nil || rules.Reaches(t.caller, t.profile.Name, strings.TrimSuffix(t.prefix, "/"))
 }
 
 // may checks the access rules for a local name.

@@ -36,9 +36,9 @@ func (b *Bus) crossing() *profiles.Crossing {
 		if err != nil {
 			return profiles.Errand{}, err
 		}
-		e := profiles.Errand{Operation: "subscribe", Free: true, Answers: profiles.Endless, Names: filter.Types()}
-		return e, nil
+		return profiles.Errand{Operation: "subscribe", Answers: profiles.Endless, Names: filter.asked()}, nil
 	}
+	c.May = may
 	c.Pass = b.pass
 	return c
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // Bounds of a filter.
@@ -85,6 +87,23 @@ func (f *Filter) Types() []string {
 		}
 	}
 	return types
+}
+
+// asked is Types, or a star for all of them.
+func (f *Filter) asked() []string {
+	if len(f.types) == 0 {
+		return []string{"*"}
+	}
+	return f.Types()
+}
+
+// may reports whether an identity may use an operation on a type. For a type of a filter
+// that has a star at its end it is enough that the rules allow one such type: they are asked
+// again about each event.
+func may(a profiles.Access, identity, operation, eventType string) bool {
+	beginning, more := strings.CutSuffix(eventType, "*")
+	return operation == "subscribe" && more && profiles.WouldSome(a, identity, Name, operation, beginning) ||
+		a.Allowed(identity, Name, operation, eventType)
 }
 
 // Path returns the partners that a type of the filter leads over to an event_type, such as

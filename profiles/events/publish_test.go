@@ -179,6 +179,16 @@ func (r rules) Allowed(who, profile, operation, name string) bool {
 	return who == identity && profile == "events" && r[operation+" "+name]
 }
 
+// WouldSome implements profiles.Surveyor.
+func (r rules) WouldSome(who, profile, operation, beginning string) bool {
+	for allowed, yes := range r {
+		if yes && who == identity && profile == "events" && strings.HasPrefix(allowed, operation+" "+beginning) {
+			return true
+		}
+	}
+	return false
+}
+
 func TestPublishingNeedsARule(t *testing.T) {
 	each(t, func(t *testing.T, opts events.Options) {
 		opts.Access = rules{"publish good": true}

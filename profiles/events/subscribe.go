@@ -91,6 +91,13 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 		return nil, err
 	}
 	identity := req.Identity()
+	if from == nil { // for a partner the rules were asked already
+		for _, eventType := range filter.asked() { // of what no rule lets through nothing would ever come
+			if !may(b.opts.Access, identity, "subscribe", eventType) {
+				return nil, profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "events: not allowed to subscribe to %.200s", eventType))
+			}
+		}
+	}
 	s := &subscription{
 		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, lane: req.Lane, from: from,
 		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},

@@ -281,6 +281,22 @@ func TestDeniedTypesDoNotExist(t *testing.T) {
 	})
 }
 
+// Nothing would ever come, and the subscriber would not know why.
+func TestASubscriptionToWhatNoRuleLetsThroughIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, "pipe", events.Options{Access: rules{"subscribe orders.new": true}, Store: newMemory(t)}, endpoint.Bounds{})
+		p, stranger := s.dial(identity), s.dial(subscriber)
+		for _, filter := range []string{"", "severity:error", "type:orders.new", "type:orders.*", "type:*", "type:orders.new,type:o*,severity:warn+"} {
+			p.subscribe(t, events.SubscribeOptions{Filter: filter})
+			stranger.failOpen(t, events.SubscribeOptions{Filter: filter}, "SECURITY_POLICY")
+		}
+		for _, filter := range []string{"type:orders", "type:order.*", "type:orders.new.*", "type:orders.new,type:orders.old"} {
+			p.failOpen(t, events.SubscribeOptions{Filter: filter}, "SECURITY_POLICY")
+			p.failOpen(t, events.SubscribeOptions{Filter: filter, Name: "n"}, "SECURITY_POLICY")
+		}
+	})
+}
+
 func TestAnswersOfAccessAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(map[string]int)

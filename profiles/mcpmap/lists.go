@@ -81,7 +81,7 @@ func (v view) shows(l *list) bool {
 		return false
 	}
 	if l.named {
-		return profiles.WouldBelow(v.access, v.identity, profileName, l.use, v.server)
+		return profiles.WouldSome(v.access, v.identity, profileName, l.use, v.server+"/")
 	}
 	return v.may(l.use, v.server)
 }

@@ -18,12 +18,12 @@ func (r *rules) Would(identity, profile, operation, name string) bool {
 	return profile == "mcp" && slices.Contains(r.allow, identity+" "+operation+" "+name)
 }
 
-// WouldBelow implements profiles.Surveyor.
-func (r *rules) WouldBelow(identity, profile, operation, name string) bool {
+// WouldSome implements profiles.Surveyor.
+func (r *rules) WouldSome(identity, profile, operation, beginning string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return profile == "mcp" && slices.ContainsFunc(r.allow, func(s string) bool {
-		return strings.HasPrefix(s, identity+" "+operation+" "+name+"/")
+		return strings.HasPrefix(s, identity+" "+operation+" "+beginning)
 	})
 }
 
@@ -185,7 +185,7 @@ func TestAccessThatCannotForetellIsAsked(t *testing.T) {
 		return false
 	})
 	want(t, "would", profiles.Would(a, "i", "mcp", "o", "n"), false)
-	want(t, "would below", profiles.WouldBelow(a, "i", "mcp", "o", "n"), true)
+	want(t, "would some", profiles.WouldSome(a, "i", "mcp", "o", "n"), true)
 	want(t, "asked", strings.Join(asked, ","), "o n")
 }
 

@@ -175,9 +175,9 @@ func (g *Guard) Would(identity, profile, operation, name string) bool {
 	return g.policy.Load().Allowed(identity, profile, operation, name)
 }
 
-// WouldBelow implements profiles.Surveyor.
-func (g *Guard) WouldBelow(identity, profile, operation, name string) bool {
-	return g.policy.Load().AllowedBelow(identity, profile, operation, name)
+// WouldSome implements profiles.Surveyor.
+func (g *Guard) WouldSome(identity, profile, operation, beginning string) bool {
+	return g.policy.Load().AllowedSome(identity, profile, operation, beginning)
 }
 
 // denied writes the audit trail. The peer chose operation and name: the log cuts and

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/artifact"
 )
 
@@ -103,7 +104,7 @@ func measure(file *os.File) (size uint64, sum [32]byte, err error) {
 		return 0, sum, err
 	}
 	if info.IsDir() {
-		return 0, sum, &usageError{fmt.Sprintf("%[1]s is a directory, and an artifact is one file; put each file, or an archive: tar c %[1]s | swp-client artifact put ADDR - --id ARTIFACT_ID", word(file.Name()))}
+		return 0, sum, &usageError{fmt.Sprintf("%[1]s is a directory, and an artifact is one file; put each file, or an archive: tar c %[1]s | swp-client artifact put ADDR - --id ARTIFACT_ID", plain.Word(file.Name()))}
 	}
 	if !info.Mode().IsRegular() {
 		return 0, sum, &usageError{fmt.Sprintf("%s is no file; standard input is taken from -", file.Name())}

@@ -237,7 +237,7 @@ func (f *flags) commandLine(words ...string) string {
 	}
 	line = append(line, words...)
 	for i, one := range line {
-		line[i] = word(visible(one))
+		line[i] = plain.Word(visible(one))
 	}
 	return strings.Join(line, " ")
 }

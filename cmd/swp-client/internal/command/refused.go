@@ -10,7 +10,9 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
@@ -48,6 +50,19 @@ func requests() map[string]request {
 	kind := func(cmd *cobra.Command, args []string) string {
 		return strings.TrimPrefix(target(args)+"/"+cmd.Flag("kind").Value.String(), "/")
 	}
+	subscribed := func(cmd *cobra.Command, _ []string) string {
+		filter, err := events.ParseFilter(cmd.Flag("filter").Value.String())
+		if err != nil {
+			return ""
+		}
+		switch types := filter.Types(); len(types) {
+		case 0:
+			return "*"
+		case 1:
+			return types[0]
+		}
+		return "EVENT_TYPE"
+	}
 	method := request{"the method", "rpc", "call", arg(1), ""}
 	return map[string]request{
 		"mcp call":         {"the tool", "mcp", "tools/call", tool, "tools ls"},
@@ -63,7 +78,7 @@ func requests() map[string]request {
 		"state get":        {"the state", "state", "get", arg(1), ""},
 		"state delta":      {"to put a delta of", "state", "delta", arg(1), ""},
 		"events publish":   {"to publish events of the type", "events", "publish", flag("type", ""), ""},
-		"events subscribe": {"to subscribe", "events", "subscribe", fixed("EVENT_TYPE"), ""},
+		"events subscribe": {"to subscribe to", "events", "subscribe", subscribed, ""},
 		"relay publish":    {"to publish to the topic", "relay", "publish", arg(1), ""},
 		"relay consume":    {"to consume the topic", "relay", "consume", arg(1), ""},
 		"cred present":     {"to show credentials of the type", "cred", "present", flag("type", ""), ""},
@@ -135,7 +150,7 @@ func (f *flags) help(err error, r *cli.Report) {
 		lines = append(lines, "No MCP server is named, so this was for the default server there.")
 	} else {
 		lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
-			strings.TrimSpace(asked.what+" "+name), operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word(name))))
+			strings.TrimSpace(asked.what+" "+name), operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+plain.Word(name))))
 	}
 	if asked.list != "" {
 		lines = append(lines, "What this identity may use is listed by: "+f.commandLine(asked.listing(f, args[0])...))
@@ -183,7 +198,7 @@ func operator(r *cli.Report) string {
 func (f *flags) identityFor(r *cli.Report) string {
 	if r.Partner != "" {
 		if peer := f.peer.Load(); peer != nil && !strings.Contains(r.Partner, "/") {
-			return word(visible(*peer))
+			return plain.Word(visible(*peer))
 		}
 		return "IDENTITY_OF_THE_ENDPOINT_HERE"
 	}
@@ -194,15 +209,4 @@ func (f *flags) identityFor(r *cli.Report) string {
 		return cmp.Or(id.Name(), "IDENTITY")
 	}
 	return "IDENTITY"
-}
-
-// word is text as one word of a shell.
-func word(text string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/:@%+=,-", r)
-	}
-	if !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

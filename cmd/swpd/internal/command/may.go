@@ -70,7 +70,7 @@ func printAnswer(w io.Writer, a *check.Answer) {
 	}
 	if p := a.Partner; p != nil {
 		row("partner\t%s (%s) decides the rest, by its own rules for %s:", p.Name, p.Identity, p.Question.Identity)
-		row("\tswpd check --as %s --may %s %s %s, there", strings.Replace(p.Question.Identity, " for ", " --for ", 1), p.Question.Profile, p.Question.Operation, p.Question.Name)
+		row("\t%s, there", p.Question.Command())
 	}
 	for _, note := range a.Notes {
 		row("note\t%s", note)
