@@ -54,9 +54,11 @@ func (c Carriers) Forward(ctx context.Context, lane Lane, m *Onward) (context.Co
 	return ctx, nil
 }
 
-// errUnheld refuses a message under a chain that the next endpoint would not look at.
+// ChainUnheld is the Text for a message under a chain that the next endpoint would not look at.
+const ChainUnheld = "the next endpoint does not check credentials of messages of this kind"
+
 var errUnheld = &Error{
-	Code: SecurityPolicy, Detail: ErrChain.Detail, Domain: true, Text: "the next endpoint does not check credentials of messages of this kind",
+	Code: SecurityPolicy, Detail: ErrChain.Detail, Domain: true, Text: ChainUnheld,
 }
 
 // carried is the data that a context carries.

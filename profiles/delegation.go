@@ -35,17 +35,25 @@ type Chains interface {
 	Delegation(peer *Peer, chainID []byte) (*Delegation, error)
 }
 
+// ChainOfNoUse is in the Text of ErrChain, ErrRevoked and ErrExpired, and then a colon and why:
+// ChainRevoked, ChainExpired or, of ErrChain, all that may be so.
+const (
+	ChainOfNoUse = "names a chain of credentials that is of no use here now"
+	ChainRevoked = "it was revoked"
+	ChainExpired = "it has expired"
+)
+
 // ErrChain refuses an exchange whose chain does not exist, belongs to another identity, has
 // expired or was revoked. The peer does not learn which: only the owner of the chain does.
 var ErrChain = &Error{
-	Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: " +
+	Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange " + ChainOfNoUse + ": " +
 		"it is not known here, has expired, or is not for this identity",
 }
 
 // ErrRevoked and ErrExpired replace ErrChain for the identity that presented the chain.
 var (
-	ErrRevoked = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: it was revoked"}
-	ErrExpired = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange names a chain of credentials that is of no use here now: it has expired"}
+	ErrRevoked = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange " + ChainOfNoUse + ": " + ChainRevoked}
+	ErrExpired = &Error{Code: SecurityPolicy, Detail: "cred_chain", Text: "the exchange " + ChainOfNoUse + ": " + ChainExpired}
 )
 
 // WithDelegation returns ctx with a delegation.

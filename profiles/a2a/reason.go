@@ -24,7 +24,7 @@ const (
 	reasonSize        = "the output is too large"
 	reasonCancelled   = "cancelled"
 	reasonLost        = "the state of the task cannot be read or written"
-	reasonChain       = "the task names a chain of credentials that is of no use here now"
+	reasonChain       = "the task " + profiles.ChainOfNoUse
 	reasonHint        = profiles.Stopped
 	reasonQuota       = "what is stored for this identity has reached its limit"
 )

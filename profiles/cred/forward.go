@@ -7,7 +7,15 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
+
+// NotTaken begins the Text of an error for a chain that the next hop has refused. The code
+// of its refusal follows.
+const NotTaken = "the next endpoint has refused the credentials"
+
+// maxCode bounds that code, in octets.
+const maxCode = 64
 
 // Forward implements profiles.Carrier: it sends the chain of the delegation in ctx to
 // the next hop, the PRESENT and its DELEGATEs, with unchanged octets. It returns when
@@ -28,10 +36,11 @@ func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.O
 		return nil, err
 	}
 	err = sendAll(wait, lane, s.opts.Sync, messages...)
+	refused := (*profiles.PeerError)(nil)
 	switch {
-	case errors.As(err, new(*profiles.PeerError)):
+	case errors.As(err, &refused):
 		return nil, &profiles.Error{
-			Code: profiles.SecurityPolicy, Detail: "cred_chain", Text: "the next endpoint has refused the credentials", Cause: err,
+			Code: profiles.SecurityPolicy, Detail: "cred_chain", Text: NotTaken + ": " + p1.Clip(refused.Code, maxCode), Cause: err,
 		}
 	case err != nil:
 		return nil, fmt.Errorf("cred: the next hop: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // ViolationError is a POLICY_VIOLATION: a hint that could not be set, or that has stopped
@@ -95,11 +96,33 @@ func (h *Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onw
 		return ctx, nil
 	case profiles.IsUnserved(err):
 		return omitted(ctx, hints, "is not known to serve profile "+Name)
-	case errors.As(err, new(*ViolationError)), errors.As(err, new(*profiles.PeerError)):
-		return nil, notTaken("the hints were not taken by the next endpoint", err)
+	}
+	if why := refusal(err); why != "" {
+		return nil, notTaken(NotTaken+": "+why, err)
 	}
 	return nil, err
 }
+
+// NotTaken begins the Text of an error for hints that the next hop has refused; the hint or
+// the code of its refusal follows. MustNotTaken begins that for a MUST that it cannot take.
+const (
+	NotTaken     = "the hints were not taken by the next endpoint"
+	MustNotTaken = "a hint is a MUST, and the next endpoint"
+)
+
+// refusal says why a peer has refused hints; it is empty if it has not.
+func refusal(err error) string {
+	if v, ok := errors.AsType[*ViolationError](err); ok {
+		return p1.Clip(v.Key, MaxKey) + ": " + p1.Clip(v.Reason, maxReason)
+	}
+	if refused, ok := errors.AsType[*profiles.PeerError](err); ok {
+		return p1.Clip(refused.Code, maxReason)
+	}
+	return ""
+}
+
+// maxReason bounds what is told on of a reason or a code, in octets.
+const maxReason = 64
 
 // omitted returns ctx if hints, the strongest first, may be left out because the next
 // endpoint cannot take them, and else an error that says why.
@@ -107,7 +130,7 @@ func omitted(ctx context.Context, hints []profiles.Hint, why string) (context.Co
 	if hints[0].Mode < profiles.Must {
 		return ctx, nil
 	}
-	return nil, notTaken("a hint is a MUST, and the next endpoint "+why, nil)
+	return nil, notTaken(MustNotTaken+" "+why, nil)
 }
 
 func notTaken(text string, cause error) error {

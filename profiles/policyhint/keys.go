@@ -3,6 +3,7 @@ package policyhint
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,13 +34,32 @@ const (
 
 // keys are the known keys.
 var keys = map[string]struct {
+	item  string // of a declaration, with which the key is compared
 	check func(value string) error
 	kept  func(value string, t *Target) (reason string) // empty if the hint is satisfied; value has passed check
 }{
-	NoExternalNetwork: {checkBool, func(value string, t *Target) string { return without(value, t.ExternalNetwork) }},
-	NoPII:             {checkBool, func(value string, t *Target) string { return without(value, t.PII) }},
-	CostLimit:         {func(value string) error { _, err := ParseCost(value); return err }, keepsCost},
-	Region:            {func(value string) error { _, err := ParseRegions(value); return err }, keepsRegion},
+	NoExternalNetwork: {itemExternalNetwork, checkBool, func(value string, t *Target) string { return without(value, t.ExternalNetwork) }},
+	NoPII:             {itemPII, checkBool, func(value string, t *Target) string { return without(value, t.PII) }},
+	CostLimit:         {itemCost, func(value string) error { _, err := ParseCost(value); return err }, keepsCost},
+	Region:            {itemRegion, func(value string) error { _, err := ParseRegions(value); return err }, keepsRegion},
+}
+
+// Keys returns the known keys in order.
+func Keys() []string { return slices.Sorted(maps.Keys(keys)) }
+
+// Item returns the item of a declaration with which a known key is compared, such as pii for
+// no_pii.
+func Item(key string) string { return keys[key].item }
+
+// KeyFor returns the known key that is compared with an item of a declaration, empty if there
+// is none.
+func KeyFor(item string) string {
+	for key, k := range keys {
+		if k.item == item {
+			return key
+		}
+	}
+	return ""
 }
 
 var errBool = errors.New("want true or false")
@@ -243,6 +263,9 @@ func (t *Target) declare(name, value string) (err error) {
 		*t.Cost, err = ParseCost(value)
 	default:
 		err = errItem
+		if item := Item(name); item != "" {
+			err = fmt.Errorf("a hint asks for %s; a declaration has %s", name, item)
+		}
 	}
 	return err
 }

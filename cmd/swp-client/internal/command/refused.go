@@ -121,10 +121,15 @@ var (
 	absents = []string{profiles.NotFound.String(), profiles.NotFound.Alias()}
 )
 
-// help adds to the report of a refusal the refused request and the next steps: for the
-// operator the access rules, for this identity the command that lists its rights.
+// help adds to the report of a refusal the next steps: what to do about a hint or a chain of
+// credentials; else the refused request, for the operator the access rules, and for this
+// identity the command that lists its rights.
 func (f *flags) help(err error, r *cli.Report) {
 	if f.running == nil || r.Kind != cli.KindRefused {
+		return
+	}
+	if advice := f.condition(r); advice != "" {
+		r.Advice = strings.TrimPrefix(r.Advice+"\n"+advice, "\n")
 		return
 	}
 	path := strings.TrimPrefix(f.running.CommandPath(), f.running.Root().Name()+" ")
