@@ -92,6 +92,7 @@ log: {level: debug, format: text}
 
 func TestOP05BadConfigurationIsRefusedAndNamesTheField(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
+		"a hint as declaration":  {"endpoint: {hints: {no_pii: true}}\n", `swpd.yaml:1: endpoint.hints.no_pii: unknown key; did you mean pii?`},
 		"unknown key":            {"peers: []\n", `swpd.yaml:1: peers: unknown key; known here: a2a,`},
 		"typing error":           {"listners: []\n", `swpd.yaml:1: listners: unknown key; did you mean listeners?`},
 		"unknown nested key":     {"limits:\n  frame_ratee: 1\n", `swpd.yaml:2: limits.frame_ratee: unknown key; did you mean frame_rate?`},

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -303,9 +304,13 @@ func join(key, name string) string {
 	return key + "." + name
 }
 
-// suggest names the known key one typing error away from name, or all keys.
+// suggest names the known key one typing error away from name, or the one that is compared
+// with a hint of that name, or all keys.
 func suggest(name string, fields map[string]int) string {
 	names := slices.Sorted(maps.Keys(fields))
+	if item := policyhint.Item(name); slices.Contains(names, item) {
+		return "; did you mean " + item + "?"
+	}
 	if hint := meant(name, names); hint != "" {
 		return hint
 	}

@@ -92,6 +92,9 @@ func parseHints(what, scope string, texts []string) ([]profiles.Hint, error) {
 				h.Value, h.Mode = value[:end], mode
 			}
 		}
+		if hint := policyhint.KeyFor(key); hint != "" && hint != key {
+			return nil, &usageError{fmt.Sprintf("%s: %s is what a target declares; the hint is %s", what, key, hint)}
+		}
 		checked, err := policyhint.Check(h)
 		if err != nil {
 			return nil, &usageError{what + ": " + plain.Text(profiles.AsError(err).Text)}
@@ -109,7 +112,7 @@ func (f *flags) setHints(ctx context.Context, c *client.Client, hints []profiles
 	case !errors.As(err, &violation):
 		return err
 	case violation.Reason == policyhint.ReasonUnknownKey:
-		return advise(err, "Nobody there could keep to that key. With SHOULD or MAY it would be passed on.")
+		return advise(err, fmt.Sprintf("Nobody there could keep to that key; with SHOULD or MAY it would be passed on. This program knows: %s.", strings.Join(policyhint.Keys(), ", ")))
 	case violation.Reason == policyhint.ReasonConflict:
 		return advise(err, "A hint with MUST and another value is there already.")
 	}
