@@ -11,7 +11,7 @@ import (
 var (
 	partnerTest = regexp.MustCompile("(?m)^\\| (\\d+) \\| `([a-z0-9/]+)` `(Test\\w+)` \\| (both|TLS|none) \\|$")
 	partnerRow  = regexp.MustCompile(`(?m)^\| [A-Z][^|]*\|(?:[^|\n]*\|){11}$`)
-	partnerCell = regexp.MustCompile(`^(?:\*\*none\*\*|–|\d+(?:, \d+)*)$`)
+	partnerCell = regexp.MustCompile(`^(?:–|\d+(?:, \d+)*)$`)
 )
 
 // The table of the tests of partners has a row for each profile. Each cell says which tests

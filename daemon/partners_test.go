@@ -16,6 +16,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/daemon/internal/partners"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -120,7 +121,18 @@ func (o *organisation) connected(name string) {
 	o.until("partner "+name+" up", func() bool { return o.up(name) })
 }
 
-func (o *organisation) up(name string) bool {
+// connectsAgain does what ends the session of a partner, and waits for the next one.
+func (o *organisation) connectsAgain(name string, after func()) {
+	o.t.Helper()
+	before := o.link(name).Connects
+	after()
+	o.until("another session of partner "+name, func() bool { l := o.link(name); return l.Up && l.Connects > before })
+}
+
+func (o *organisation) up(name string) bool { return o.link(name).Up }
+
+// link is what a daemon says of the link to a partner.
+func (o *organisation) link(name string) (of partners.Status) {
 	_, body := o.get("/status")
 	var s Status
 	if err := json.Unmarshal([]byte(body), &s); err != nil {
@@ -128,10 +140,10 @@ func (o *organisation) up(name string) bool {
 	}
 	for _, p := range s.Partners {
 		if p.Name == name {
-			return p.Up
+			of = p
 		}
 	}
-	return false
+	return of
 }
 
 // until polls for what only an admin listener tells.

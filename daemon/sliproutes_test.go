@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 	messages "github.com/slimwire/swp/profiles/slip"
 	"github.com/slimwire/swp/slip/nslip"
+	"github.com/slimwire/swp/slip/slipstream"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -193,4 +195,97 @@ func TestSLIPIsDeniedToOthers(t *testing.T) {
 	if m := a.hears(); !strings.HasSuffix(m.Payload, "MetaAck") {
 		t.Errorf("%+v", m)
 	}
+}
+
+// Agents that have joined again hear each other again.
+func TestSLIPGoesOnAfterTheLinkOrEitherEndWasLost(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		b, a := open(t, "b", ""), open(t, "a", "")
+		b.trusting("a", a)
+		address := b.addrs[transport]
+		a.trusting("b", b, address)
+		a.connected("b")
+		coordinator, planner := a.speaks(a.addrs[transport], "coordinator"), b.speaks(b.addrs[transport], "planner")
+		sent := 0
+		bothHear := func(after string) {
+			t.Helper()
+			for _, one := range []struct {
+				from, to *slipAgent
+				ends     string
+			}{{coordinator, planner, "coordinator planner"}, {planner, coordinator, "planner coordinator"}} {
+				sent++
+				text := fmt.Sprintf("SLIP v1 %s RequestReview part%d", one.ends, sent)
+				one.from.says(messages.TypeSLIP, text)
+				if m := one.to.hears(); m.Payload != text {
+					t.Errorf("%s: heard %q, want %q", after, m.Payload, text)
+				}
+			}
+		}
+		bothHear("at first")
+		if transport == 0 {
+			link, through := newTunnel(t, address)
+			a.rewrite(address, through)
+			a.reloaded()
+			a.connected("b")
+			a.connectsAgain("b", link.cut)
+			b.connected("a")
+			bothHear("after a cut")
+			a.rewrite(through, address)
+			a.reloaded()
+		}
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		b.again()
+		a.rewrite(address, b.addrs[transport])
+		a.reloaded()
+		a.connected("b")
+		b.connected("a")
+		planner = b.speaks(b.addrs[transport], "planner")
+		bothHear("after a start there")
+		if err := a.end(); err != nil {
+			t.Fatal(err)
+		}
+		a.again()
+		a.connected("b")
+		b.connected("a")
+		coordinator = a.speaks(a.addrs[transport], "coordinator")
+		bothHear("after a start here")
+	})
+}
+
+// SLIP goes to agents that a partner announces itself, and no further: whoever sends is told.
+func TestSLIPToAnAgentBehindAPartnersPartnerIsRefused(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, "", "", "")
+		coordinator, planner := row[0].speaks(row[0].addrs[transport], "coordinator"), row[2].speaks(row[2].addrs[transport], "planner")
+		middle := row[1].speaks(row[1].addrs[transport], "middle")
+		middle.says(messages.TypeSLIP, "SLIP v1 middle planner MetaAck")
+		planner.hears()
+		for dst, code := range map[string]string{
+			"planner": messages.CodeUnknownDestination, "c/planner": string(slipstream.BadAgentID), "b/c/planner": string(slipstream.BadAgentID),
+		} {
+			coordinator.isRefused(coordinator.says(messages.TypeSLIP, "SLIP v1 coordinator "+dst+" MetaAck"), code)
+		}
+		if len(planner.heard) > 0 {
+			t.Errorf("heard %+v", <-planner.heard)
+		}
+	})
+}
+
+// A partner of MCP and A2A is sent no SLIP, whatever it announces.
+func TestSLIPIsNotSentToAPartnerOfMCPAndA2A(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, h := atHostile(t, transport, "")
+		a.rewrite("  b: {", "  b: {profiles: [mcp, a2a], ")
+		a.reloaded()
+		a.connected("b")
+		var came atomic.Int32
+		h.announces(func(*told) { came.Add(1) }, "remote")
+		coordinator := a.speaks(a.addrs[transport], "coordinator")
+		coordinator.isRefused(coordinator.says(messages.TypeSLIP, slips(1)), messages.CodeUnknownDestination)
+		if n := came.Load(); n > 0 {
+			t.Errorf("the partner got %d messages", n)
+		}
+	})
 }
