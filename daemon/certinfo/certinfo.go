@@ -17,7 +17,8 @@ import (
 
 // Info describes a certificate and its first problem.
 type Info struct {
-	File        string    `json:"file,omitempty"` // from which it was read
+	File        string    `json:"file,omitempty"`   // from which it was read
+	Number      int       `json:"number,omitempty"` // from 1, in a file with several
 	Identity    string    `json:"identity,omitempty"`
 	Authority   bool      `json:"authority"` // it issues certificates and is not an identity
 	URIs        []string  `json:"uris,omitempty"`

@@ -1,11 +1,9 @@
 package certinfo
 
 import (
-	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -63,8 +61,8 @@ func In(dir string) ([]Files, error) {
 	return list, nil
 }
 
-// Read describes the certificates in a file: an identity and its intermediates as one
-// Info, or each authority of a bundle.
+// Read describes each certificate in a file. The key and the authorities are compared with
+// the first one, of which the others may be the intermediates, unless it is an authority.
 func Read(f Files, now time.Time) ([]Info, error) {
 	text, err := os.ReadFile(f.Cert)
 	if err != nil {
@@ -74,11 +72,19 @@ func Read(f Files, now time.Time) ([]Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Cert, err)
 	}
-	if chain[0].IsCA {
-		return authorities(f.Cert, chain, now), nil
+	list := make([]Info, 0, len(chain))
+	for n, cert := range chain {
+		i := Of(cert, now)
+		i.File = f.Cert
+		if len(chain) > 1 {
+			i.Number = n + 1
+		}
+		list = append(list, i)
 	}
-	i := Of(chain[0], now)
-	i.File = f.Cert
+	if chain[0].IsCA {
+		return list, nil
+	}
+	i := &list[0]
 	if f.Key != "" {
 		key, err := os.ReadFile(f.Key)
 		if err != nil {
@@ -97,15 +103,5 @@ func Read(f Files, now time.Time) ([]Info, error) {
 		}
 		i.HeldAgainst(vouching, chain, f.CA, now)
 	}
-	return []Info{i}, nil
-}
-
-func authorities(file string, bundle []*x509.Certificate, now time.Time) []Info {
-	list := make([]Info, 0, len(bundle))
-	for _, cert := range bundle {
-		i := Of(cert, now)
-		i.File = file
-		list = append(list, i)
-	}
-	return slices.Clip(list)
+	return list, nil
 }

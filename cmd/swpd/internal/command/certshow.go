@@ -127,7 +127,11 @@ func printInfos(out io.Writer, infos []certinfo.Info) error {
 		if n > 0 {
 			_, _ = fmt.Fprintln(w)
 		}
-		row("file", "%s", i.File)
+		file := i.File
+		if i.Number > 0 {
+			file += fmt.Sprintf(", certificate %d", i.Number)
+		}
+		row("file", "%s", file)
 		switch {
 		case i.Authority:
 			row("authority", "%s", i.Subject)
