@@ -3,11 +3,14 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/slimwire/swp/internal/plain"
 )
 
 // UsageError is a mistake in the command line. The exit code is ExitUsage.
@@ -27,6 +30,16 @@ func (e *usageError) UsageLine() string { return e.line }
 
 // Usagef makes a UsageError.
 func Usagef(format string, args ...any) error { return &usageError{text: fmt.Sprintf(format, args...)} }
+
+// Unexpected is the error for an argument that a command does not take. Of one that seems to
+// be a configuration it says how that is named.
+func Unexpected(cmd *cobra.Command, value string) error {
+	text := fmt.Sprintf("unexpected argument %.80q", value)
+	if ext := filepath.Ext(value); cmd.Flag("config") != nil && (ext == ".yaml" || ext == ".yml") {
+		text += fmt.Sprintf("; a configuration is named by a flag: %s --config %s", cmd.CommandPath(), plain.Word(value))
+	}
+	return &usageError{text, cmd.UseLine()}
+}
 
 func asUsage(err error) (UsageError, bool) { return errors.AsType[UsageError](err) }
 
@@ -189,7 +202,7 @@ func (p *Program) checkArguments(cmd *cobra.Command, u *usage, values []string) 
 		return fail("%s and %s are missing", strings.Join(names[:last], ", "), names[last])
 	}
 	if extra, ok := u.tooMany(values); ok {
-		return fail("unexpected argument %.80q", extra)
+		return Unexpected(cmd, extra)
 	}
 	if u.dash >= 0 && cmd.ArgsLenAtDash() != u.dash {
 		return fail("-- has to stand before %s", u.args[u.dash].name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/plain"
@@ -50,10 +51,15 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 	caller := cmd.Flags().String("for", "", "with --as, on behalf of a `caller` that the identity asserts")
 	may := cmd.Flags().Bool("may", false, "with --as, answer whether it may do PROFILE OPERATION NAME")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if !*may {
-			return cobra.NoArgs(cmd, args)
+		switch {
+		case *may:
+			return checkQuestion(*as, args)
+		case len(args) == 0:
+			return nil
+		case len(args) == 1:
+			return cli.Unexpected(cmd, args[0])
 		}
-		return checkQuestion(*as, args)
+		return cli.Usagef("unexpected argument %.80q; PROFILE OPERATION NAME belong to --as IDENTITY --may", args[0])
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		identity, err := onBehalf(*as, *caller)
