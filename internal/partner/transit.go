@@ -76,8 +76,8 @@ type sequence struct {
 	// Guarded by the mutex of all.
 	due     []*transit
 	running bool
-	open    int  // unfinished messages, plus one each for the running goroutine and for broken
-	broken  bool // a message was lost less than recall ago
+	open    int   // unfinished messages, plus one each for the running goroutine and for broken
+	broken  error // why messages are refused, after one was lost less than recall ago; nil: none was
 
 	// Owned by the running goroutine.
 	up         *Up
@@ -155,19 +155,19 @@ func (s *sequence) leave(n int) {
 	}
 }
 
-// lose begins the time in which later messages are refused. The sender has not been told yet
-// of the lost message.
-func (s *sequence) lose() {
+// lose begins the time in which later messages are refused, and why. The sender has not been
+// told yet of the lost message.
+func (s *sequence) lose(why error) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	if s.broken {
+	if s.broken != nil {
 		return
 	}
-	s.broken = true
+	s.broken = why
 	s.open++
 	time.AfterFunc(recall, func() {
 		s.all.mu.Lock()
-		s.broken = false
+		s.broken = nil
 		s.all.mu.Unlock()
 		s.leave(1)
 	})
@@ -176,12 +176,12 @@ func (s *sequence) lose() {
 // errGap refuses a message because one before it was lost.
 var errGap = errors.New("a message before it was lost")
 
-// gap returns errGap while a message without an answer must not be sent.
+// gap returns why a message without an answer must not be sent now.
 func (s *sequence) gap(t *transit) error {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	if t.w == nil && s.broken {
-		return errGap
+	if t.w == nil {
+		return s.broken
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (s *sequence) send(t *transit) {
 		cancel()
 		fault := t.lost(ctx, s.up, err)
 		if e, ok := errors.AsType[*profiles.Error](fault); t.w == nil && ok && e.Retryable {
-			s.lose()
+			s.lose(fault)
 		}
 		t.end(fault)
 		s.leave(1)
@@ -308,10 +308,10 @@ func (s *sequence) conclude(batch []sent, on profiles.Lane, up *Up) {
 		case refused == nil:
 			b.t.answered(env)
 		case !errors.Is(refused, context.Canceled):
-			s.lose()
+			s.lose(errGap)
 			b.t.end(b.t.unanswered(ctx, up, refused))
 		case err != nil:
-			s.lose()
+			s.lose(errGap)
 			b.t.end(b.t.unanswered(ctx, up, err))
 		default:
 			b.t.end(nil)
