@@ -26,6 +26,10 @@ type Publisher struct {
 	// Lost is called when a connection has ended or could not be made, or the relay had no
 	// room, with the reason and the pause before the next attempt. It may be nil.
 	Lost func(err error, pause time.Duration)
+
+	// Slow is called by Await for a delivery that it has waited for during some seconds, and
+	// again every few seconds. It may be nil.
+	Slow func(ctx context.Context, c *Client, id []byte)
 }
 
 func (p *Publisher) silence() time.Duration { return cmp.Or(p.Silence, 10*time.Second) }

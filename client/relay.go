@@ -40,6 +40,18 @@ func (c *Client) FindDead(ctx context.Context, id []byte) (found *relay.Dead, er
 	return found, c.Explain(err)
 }
 
+// FindHeld returns a delivery of this identity that waits because a partner does not accept
+// it now; nil if there is no such reason.
+func (c *Client) FindHeld(ctx context.Context, id []byte) (held *relay.Held, err error) {
+	held, err = relay.FindHeld(func(params []byte) ([]byte, error) { return c.there().call(ctx, relay.MethodDead, params) }, id)
+	return held, c.Explain(err)
+}
+
+// HeldBy returns the endpoint that does not accept a delivery, if one has said so.
+func (c *Client) HeldBy(h *relay.Held) Author {
+	return authorOf(c.peer.Peer().Identity, h.Refusal.Endpoint, h.Partner+"/")
+}
+
 // RefusedBy returns the endpoint that has refused a dead delivery, if one has; see
 // relay.Dead.Refusal.
 func (c *Client) RefusedBy(d *relay.Dead) Author {
@@ -48,6 +60,9 @@ func (c *Client) RefusedBy(d *relay.Dead) Author {
 	}
 	return c.author(d.Refusal.Endpoint, d.Topic)
 }
+
+// slowLooks is the number of requests after which Publisher.Slow is called, each time.
+const slowLooks = 8
 
 // looks are the pauses between two requests for the state of a delivery.
 var looks = backoff.Exponential{First: 25 * time.Millisecond, Longest: time.Second}
@@ -63,6 +78,9 @@ func (p *Publisher) Await(ctx context.Context, ids iter.Seq[[]byte], over func(c
 	again.known = true
 	return again.run(ctx, func(ctx context.Context, c *Client, moved func()) error {
 		for n := 0; more; {
+			if n > 0 && n%slowLooks == 0 && p.Slow != nil {
+				p.Slow(ctx, c, id)
+			}
 			asking, cancel := context.WithTimeout(ctx, p.silence())
 			state, attempts, err := relay.Ask(asking, c.Session, id)
 			cancel()

@@ -350,6 +350,62 @@ func TestAConsumerIsToldWhyThereIsNoWayToAPartner(t *testing.T) {
 	})
 }
 
+func TestWhyAPartnerTakesNoDeliveriesIsToldOnBothSidesOfTheQueue(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pairOf(t, transport, ruleAll+"relay: {backoff: 10ms}\n", ruleAll+"relay: {waiting: 1}\n")
+		_, s := relayPeer(t, a.running, a.addrs[transport])
+		held := func(on profiles.Session, id string) *relay.Held {
+			t.Helper()
+			h, err := relay.FindHeld(func(params []byte) ([]byte, error) { return rpc.Call(t.Context(), on, relay.MethodDead, params) }, []byte(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h
+		}
+		for _, id := range []string{"1", "2"} {
+			if err := publishing(t, s, "b/t", id, 1); err != nil {
+				t.Fatal(err)
+			}
+			if id == "1" {
+				b.until("custody", func() bool { return b.metric("swpd_relay_taken_total") == "1" })
+			}
+		}
+		for _, on := range []profiles.Session{s, profiles.Toward(s, "b")} {
+			a.until("a reason", func() bool { return held(on, "2") != nil })
+			if h := held(on, "2"); h.Partner != "b" || h.Refusal.Code != profiles.RateLimitExceeded.Alias() || h.Refusal.Endpoint != b.identity || !strings.Contains(h.Refusal.Message, "the topic is full") {
+				t.Errorf("%+v %+v", h, h.Refusal)
+			}
+		}
+		if h := held(s, "1"); h != nil {
+			t.Errorf("the partner has custody: %+v", h)
+		}
+		queue := func() (status Status) {
+			_, body := a.get("/status")
+			if err := json.Unmarshal([]byte(body), &status); err != nil {
+				t.Fatal(err)
+			}
+			return status
+		}
+		if q := queue().Partners[0].Queue; q.Held == nil || q.Held.Topic != "b/t" || !strings.Contains(q.Held.Message, "the topic is full") {
+			t.Errorf("status: %+v", q)
+		}
+		if _, body := a.get("/readyz"); !strings.Contains(body, "partner b accepts no deliveries of the topic b/t now") {
+			t.Errorf("readyz: %s", body)
+		}
+		there, p := relayPeer(t, b.running, b.addrs[transport])
+		c := consumes(t, b, p, there, "t", 1)
+		for range 2 {
+			if err := next(t, c).Ack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		becomes(t, s, "2", relay.Acked)
+		if h := held(s, "2"); h != nil || queue().Partners[0].Queue.Held != nil {
+			t.Errorf("afterwards: %+v, %+v", h, queue().Partners[0].Queue)
+		}
+	})
+}
+
 // A name that no endpoint on the way has for a partner is one of the last; an address is not.
 func TestADeliveryToAnAddressThatLeadsNowhereIsDead(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {

@@ -76,6 +76,10 @@ type DeadParams struct {
 type DeadPage struct {
 	Dead []Dead `json:"dead"`
 	Next string `json:"next,omitempty"` // set if there may be more; see DeadParams
+
+	// Held are those of the requested ids that are not dead, and that a partner does not
+	// accept now.
+	Held []Held `json:"held,omitempty"`
 }
 
 // Dead is a delivery that is no longer delivered.
@@ -284,6 +288,11 @@ func (l *listing) listIDs(ctx context.Context, shelves []shelf) error {
 			queue, _, _, err := l.s.opts.Store.Item(ctx, space, id)
 			if err != nil {
 				return unavailable(err)
+			}
+			if queue != "" && queue[0] == kindOnward {
+				if err := l.listHeld(ctx, id); err != nil {
+					return err
+				}
 			}
 			if queue == "" || live(queue) {
 				continue

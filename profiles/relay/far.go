@@ -136,16 +136,7 @@ func (d *death) record(ctx context.Context, s *Service) (*record, error) {
 // calls. It returns nil if it is not listed.
 func FindDead(call func(params []byte) ([]byte, error), id []byte) (*Dead, error) {
 	for d, err := range profiles.Pages(func(after string) ([]Dead, string, error) {
-		params, err := json.Marshal(DeadParams{After: after, IDs: [][]byte{id}})
-		if err != nil {
-			return nil, "", err
-		}
-		result, err := call(params)
-		if err != nil {
-			return nil, "", err
-		}
-		var page DeadPage
-		err = json.Unmarshal(result, &page)
+		page, err := pageOf(call, DeadParams{After: after, IDs: [][]byte{id}})
 		return page.Dead, page.Next, err
 	}) {
 		switch {
@@ -156,6 +147,19 @@ func FindDead(call func(params []byte) ([]byte, error), id []byte) (*Dead, error
 		}
 	}
 	return nil, nil //nolint:nilnil // it is not listed
+}
+
+// pageOf asks for a page with a function that calls swp.relay.dead.
+func pageOf(call func(params []byte) ([]byte, error), p DeadParams) (page DeadPage, err error) {
+	params, err := json.Marshal(p)
+	if err != nil {
+		return page, err
+	}
+	result, err := call(params)
+	if err == nil {
+		err = json.Unmarshal(result, &page)
+	}
+	return page, err
 }
 
 // mourn serves a notice of a partner: a delivery that was passed on to it is dead.

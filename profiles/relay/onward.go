@@ -29,6 +29,7 @@ type onward struct {
 	outbox  []*item
 	running bool
 	over    bool
+	held    map[string]*Refusal // why the partner does not accept deliveries now, by topic
 }
 
 // Bound limits the deliveries that wait for a partner, by number and by octets; a delivery
@@ -231,6 +232,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 	release()
 	if err != nil {
 		cancel()
+		f.hold(topic, err)
 		f.endAttempt(it, err)
 		return
 	}
@@ -241,6 +243,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 			err = f.wrong(publisher, topic, err)
 		}
 		f.report(publisher, topic, err)
+		f.hold(topic, err)
 		f.endAttempt(it, err)
 	})
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/policyhint"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -389,6 +390,16 @@ type Status struct {
 type Queue struct {
 	Messages int64 `json:"messages"`
 	Octets   int64 `json:"octets"`
+
+	// Held is why the partner, which is connected, does not accept deliveries now; nil if it
+	// does, as far as is known.
+	Held *Held `json:"held,omitempty"`
+}
+
+// Held is what a partner has answered to a delivery that waits.
+type Held struct {
+	Topic string `json:"topic"`
+	relay.Refusal
 }
 
 // Status returns the state of each link, by name.
@@ -397,7 +408,12 @@ func (p *Partners) Status() []Status {
 	for _, link := range p.directory.Links() {
 		s := Status{Status: link.Status()}
 		s.Failure = boundlog.Clean(s.Failure)
-		s.Queue.Messages, s.Queue.Octets = p.o.Served.Set().Relay.Waiting(link.Name())
+		deliveries := p.o.Served.Set().Relay
+		s.Queue.Messages, s.Queue.Octets = deliveries.Waiting(link.Name())
+		if topic, why, ok := deliveries.Obstacle(link.Name()); ok && s.Queue.Messages > 0 {
+			why.Message = boundlog.Clean(why.Message)
+			s.Queue.Held = &Held{topic, why}
+		}
 		list = append(list, s)
 	}
 	return list
@@ -429,6 +445,9 @@ func (p *Partners) warnings() []string {
 	for _, s := range p.Status() {
 		if s.Untold {
 			list = append(list, fmt.Sprintf("partner %s cannot be told who calls, because it does not list extension 51: all callers are one to it", s.Name))
+		}
+		if h := s.Queue.Held; h != nil {
+			list = append(list, fmt.Sprintf("partner %s accepts no deliveries of the topic %s now: %s: %s", s.Name, boundlog.Clean(h.Topic), h.Code, h.Message))
 		}
 		if s.Up {
 			continue

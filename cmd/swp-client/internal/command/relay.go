@@ -90,6 +90,15 @@ func refusalOf(c *client.Client, d *relay.Dead) *refusal {
 	return &refusal{d.Refusal.Code, d.Refusal.Message, c.RefusedBy(d)}
 }
 
+// heldUp returns why a delivery waits for a partner, nil if nothing is known.
+func heldUp(ctx context.Context, c *client.Client, id []byte) *refusal {
+	held, err := c.FindHeld(ctx, id)
+	if err != nil || held == nil {
+		return nil
+	}
+	return &refusal{held.Refusal.Code, held.Refusal.Message, c.HeldBy(held)}
+}
+
 // text is the refusal for people, after a separator; empty for nil.
 func (r *refusal) text(separator string) string {
 	if r == nil {
@@ -114,7 +123,8 @@ func newRelayStatus(f *flags) *cobra.Command {
 		Short: "Print the state of a delivery",
 		Long: `Print the state of a delivery of this identity: queued, retry, acked or dead-letter;
 the number of the attempt that is due, running or was the last; and why it is dead: the
-reason, and if a partner has refused it, which one, its code and its message.`,
+reason, and if a partner has refused it, which one, its code and its message. If it
+waits because a partner cannot be reached or accepts none now, that is printed too.`,
 		Example: `  swp-client relay status swp+tls://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543
   swp-client relay status swp+quic://127.0.0.1:7777 8f14e45fceea167a5a36dedd4bea2543 --json | jq -r .state`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -130,10 +140,13 @@ reason, and if a partner has refused it, which one, its code and its message.`,
 					}
 					return relayAdvice(err)
 				}
-				if p.State == relay.DeadState {
+				switch p.State {
+				case relay.DeadState:
 					if dead := deadOf(ctx, c, id); dead != nil {
 						p.buried(c, dead)
 					}
+				case relay.Queued, relay.Retry:
+					p.Refusal = heldUp(ctx, c, id)
 				}
 				if f.asJSON {
 					return f.printJSON(p)
@@ -157,9 +170,9 @@ func deadOf(ctx context.Context, c *client.Client, id []byte) *relay.Dead {
 func (p *printedDelivery) text() string {
 	text := fmt.Sprintf("%s attempt %d", visible(string(p.State)), p.Attempts)
 	if p.Reason != "" {
-		text += " " + p.why()
+		return text + " " + p.why()
 	}
-	return text
+	return text + p.Refusal.text(", waits: ")
 }
 
 // why says why a delivery is dead.

@@ -51,8 +51,9 @@ same ids, so the endpoint stores none twice. The same holds for another run with
 same --id, as long as the endpoint remembers ids.
 
 With --wait this ends when the delivery was processed or is dead, and prints which; the
-exit code is 1 if one is dead. With --notices it also prints which other deliveries of
-this identity die while it runs. Each is reported once; relay dead lists them all.`,
+exit code is 1 if one is dead. Meanwhile it prints why a delivery waits for a partner.
+With --notices it also prints which other deliveries of this identity die while it runs.
+Each is reported once; relay dead lists them all.`,
 		Example: `  swp-client relay publish swp+tls://127.0.0.1:7777 builds @report.json --ttl 1h
   swp-client relay publish swp+tls://127.0.0.1:7777 builds '{"n":1}' --id 8f14e45fceea167a --wait
   tail -f app.log | swp-client relay publish swp+quic://127.0.0.1:7777 app.log --lines`,
@@ -136,6 +137,8 @@ type relayed struct {
 	reasons map[string]relay.Reason // of deliveries of this run that are dead
 	noticed chan relay.Notice       // to be printed
 
+	waits refusal // why a delivery waits, as was printed last
+
 	taken, known uint64 // confirmed, and those of them that the endpoint had
 }
 
@@ -172,6 +175,7 @@ func (f *flags) relay(ctx context.Context, address string, o *relayFlags) error 
 		Lost: func(err error, pause time.Duration) {
 			r.say("%v; again in %v", root(err), pause.Round(time.Millisecond))
 		},
+		Slow: r.slow,
 	}
 	if o.lines {
 		return r.lines(ctx, p)
@@ -196,6 +200,9 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 		return errors.Join(relayAdvice(err), unconfirmed(err, "it is not confirmed", "--id "+printed.ID))
 	}
 	r.f.remarkLocal(ctx, r.f.address(), "topic", r.o.topic)
+	if !r.f.asJSON {
+		r.f.printf("%s\n", printed.ID)
+	}
 	dead := error(nil)
 	if r.o.wait {
 		err := r.await(ctx, p, 1, func(_ []byte, d *printedDelivery) {
@@ -213,7 +220,6 @@ func (r *relayed) single(ctx context.Context, p *client.Publisher) error {
 	if r.f.asJSON {
 		return errors.Join(r.f.printJSON(printed), dead)
 	}
-	r.f.printf("%s\n", printed.ID)
 	return dead
 }
 
@@ -334,6 +340,18 @@ func (r *relayed) await(ctx context.Context, p *client.Publisher, count uint64, 
 		over(id, d)
 		return nil
 	}))
+}
+
+// slow says why a delivery waits for a partner, once for each reason.
+func (r *relayed) slow(ctx context.Context, c *client.Client, id []byte) {
+	ctx, cancel := context.WithTimeout(ctx, r.f.timeout)
+	defer cancel()
+	why := heldUp(ctx, c, id)
+	if why == nil || *why == r.waits {
+		return
+	}
+	r.waits = *why
+	r.say("delivery %x waits%s", id, why.text(": "))
 }
 
 // notice records the deliveries that the relay has given up. It does not block: a

@@ -151,6 +151,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		row("partner", "%s: %s, since %s", p.Name, state, p.Since.Format(time.RFC3339))
 		if p.Queue.Messages > 0 {
 			row("", "waiting for it: %s, %s", plain.Count(p.Queue.Messages, "delivery"), plain.Count(p.Queue.Octets, "octet"))
+			if h := p.Queue.Held; h != nil {
+				row("", "%s does not accept those of the topic %s now: %s: %s", p.Name, h.Topic, h.Code, h.Message)
+			}
 		}
 	}
 	for _, r := range s.Receipts {
