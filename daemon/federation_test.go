@@ -827,3 +827,32 @@ func TestDenialsAtAPartnerDoNotCutTheLink(t *testing.T) {
 		}
 	})
 }
+
+// One client that sends what a partner finds wrong must not cut the link of all.
+func TestWrongMessagesOfACallerDoNotCutTheLink(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pairOf(t, transport, ruleAll, ruleAll)
+		p := newPeople(t)
+		p.admit(a)
+		alice, bob := p.dial(a, transport, aliceID), p.dial(a, transport, bobID)
+		orphan := state.State{Blob: []byte("x"), Parents: []state.ID{state.IDOf([]byte("nowhere"))}}
+		orphan.ID = state.IDOf(orphan.Blob)
+		put := func() error {
+			_, err := state.PutAll(t.Context(), opened(t, profiles.Toward(alice.Session, "b")), rpc.Sync, orphan)
+			return err
+		}
+		for i := range 40 {
+			if i < 16 { // limits.error_budget
+				refusedBy(t, "a state without its parent", put(), state.CodeParentMissing, b)
+			} else {
+				refusedBy(t, "more of the same", put(), "RATE_LIMIT_EXCEEDED", b)
+			}
+			if _, err := rpc.Call(t.Context(), bob.Session, "b/"+rpc.MethodPing, nil); err != nil {
+				t.Fatalf("another caller after %d refusals: %v", i+1, err)
+			}
+		}
+		if strings.Contains(b.log.String(), "partner disconnected") {
+			t.Error("the link was closed")
+		}
+	})
+}

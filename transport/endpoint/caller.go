@@ -19,9 +19,14 @@ const maxHeard = 1024
 
 // callers are the verified assertions of a peer (extension 51), so that a repeated one costs
 // a lookup. The older half is forgotten at once.
+//
+// They have error budgets of their own: a caller may not end the connection of all.
 type callers struct {
 	mu         sync.Mutex
 	now, older map[string]heard
+
+	minute  time.Time // when the minute of the error budgets began
+	refused map[string]refusals
 }
 
 // heard is who a message with a certain assertion is from.
@@ -52,6 +57,58 @@ func (c *callers) add(jwt []byte, h heard) {
 	c.now[string(jwt)] = h
 }
 
+// charge counts a refusal of a message of a caller. It returns false if it counts too many
+// callers already.
+func (c *callers) charge(identity string, forPace bool, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.counting(now) {
+		c.minute, c.refused = now, make(map[string]refusals)
+	}
+	r, known := c.refused[identity]
+	if !known && len(c.refused) >= maxHeard {
+		return false
+	}
+	r.count(forPace)
+	c.refused[identity] = r
+	return true
+}
+
+// spent reports whether a caller has spent an error budget.
+func (c *callers) spent(identity string, b *Bounds, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.refused) == 0 || !c.counting(now) {
+		return false
+	}
+	r := c.refused[identity]
+	return r.errors >= b.ErrorBudget || r.paced >= b.PaceBudget
+}
+
+// counting reports whether the minute of the error budgets lasts.
+func (c *callers) counting(now time.Time) bool {
+	d := now.Sub(c.minute)
+	return d >= 0 && d < time.Minute
+}
+
+// errCaller refuses the messages of a caller whose error budget is spent.
+var errCaller = &profiles.Error{
+	Code: profiles.RateLimitExceeded, Detail: "error_budget", Text: "too many refused messages of this caller, which is heard again within a minute",
+	Retryable: true, Domain: true,
+}
+
+// charge counts a refusal: against the caller of the message, or without one against the
+// connection, which has to end if spent.
+func (s *Session) charge(who *profiles.Peer, forPace bool) (spent bool) {
+	if who != nil {
+		if s.callers.charge(who.Identity, forPace, s.opts.Now()) {
+			return false
+		}
+		forPace = true
+	}
+	return s.limiter.charge(&s.opts.Bounds, forPace)
+}
+
 // hear reads the caller that a message asserts. A message whose assertion does not verify is
 // refused: it must not pass for one of the peer itself.
 func (l *lane) hear() error {
@@ -74,6 +131,9 @@ func (l *lane) hear() error {
 	}
 	if err == nil {
 		l.req.Caller = h.peer
+		if l.s.callers.spent(h.peer.Identity, &l.s.opts.Bounds, l.now) {
+			return errCaller
+		}
 		if rules, ok := l.s.opts.Access.(profiles.Admitter); ok && rules.Deny(h.peer.Identity) != nil {
 			return profiles.Deny(&profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "the caller is not admitted here", Domain: true})
 		}

@@ -27,6 +27,22 @@ func who(_ context.Context, req *profiles.Request, w profiles.Responder) error {
 	return w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: []byte(req.Identity())})
 }
 
+// refusing refuses the messages of alice, each in another way, and answers the others.
+func refusing(fault *profiles.Error, detach bool) func(context.Context, *profiles.Request, profiles.Responder) error {
+	serve := func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+		if req.Identity() == transporttest.Client+" for "+alice {
+			return fault
+		}
+		return who(ctx, req, w)
+	}
+	if !detach {
+		return serve
+	}
+	return func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+		return req.Exchange.Detach(req, serve)
+	}
+}
+
 // clock is one that a test sets.
 type clock struct {
 	mu sync.Mutex
@@ -67,10 +83,17 @@ func (a *asking) ask() (string, error) {
 // asserting connects a peer to an endpoint that hears of callers.
 func asserting(t *testing.T, kind string) (*wired, *asking, *clock) {
 	t.Helper()
+	return assertingTo(t, kind, who, endpoint.Bounds{})
+}
+
+func assertingTo(
+	t *testing.T, kind string, serve func(context.Context, *profiles.Request, profiles.Responder) error, b endpoint.Bounds,
+) (*wired, *asking, *clock) {
+	t.Helper()
 	c := &clock{at: time.Now().Truncate(time.Second)}
 	w := listen(t, kind, endpoint.Options{
-		Now: c.now, Callers: true, Identity: func() string { return transporttest.Server },
-	}, telling(profile(who)))
+		Now: c.now, Callers: true, Identity: func() string { return transporttest.Server }, Bounds: b,
+	}, telling(profile(serve)))
 	a := w.asking(t)
 	a.Assert(func(identity string) ([]byte, error) {
 		if identity != alice {
@@ -180,6 +203,51 @@ func TestAnAssertionThatDoesNotVerifyRefusesTheMessage(t *testing.T) {
 			t.Errorf("afterwards %q, %v", got, err)
 		}
 	})
+}
+
+// What one caller can cause must not end the connection of all.
+func TestTheRefusalsOfACallerAreChargedToIt(t *testing.T) {
+	const errs, paced = 3, 5
+	invalid := profiles.Errorf(profiles.InvalidProfilePayload, "no")
+	for name, row := range map[string]struct {
+		fault  *profiles.Error
+		budget int
+	}{
+		"invalid": {invalid, errs},
+		"chain":   {profiles.ErrChain, errs},
+		"denied":  {profiles.Deny(invalid), paced},
+		"pace":    {profiles.Busy("x", "no"), paced},
+	} {
+		for _, detach := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, "/detached=", detach), func(t *testing.T) {
+				overTLSAndQUIC(t, func(t *testing.T, kind string) {
+					_, a, c := assertingTo(t, kind, refusing(row.fault, detach), endpoint.Bounds{ErrorBudget: errs, PaceBudget: paced})
+					as := func(name string) {
+						cl := claim()
+						cl.Caller = name
+						a.token = a.sign(cl, transporttest.Server, c.now())
+					}
+					for range 2 {
+						as(alice)
+						for i := range 2*paced + 1 {
+							want := row.fault.Code
+							if i >= row.budget {
+								want = profiles.RateLimitExceeded
+							}
+							if got, err := a.ask(); got != want.String() {
+								t.Fatalf("message %d: %q, %v, want %v", i+1, got, err, want)
+							}
+						}
+						as("http:bob")
+						if got, err := a.ask(); got != transporttest.Client+" for http:bob" || err != nil {
+							t.Errorf("another caller: %q, %v", got, err)
+						}
+						c.advance(time.Minute)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestAnAssertionIsBoundToTheCertificatesOfItsConnection(t *testing.T) {

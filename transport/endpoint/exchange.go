@@ -381,16 +381,17 @@ func (e *exchange) carryOut(v Verdict) {
 	s.checkDrained()
 }
 
-// refuse sends the error to the peer, charges the error budget and fills in the verdict.
+// refuse charges the error budget, sends the error to the peer and fills in the verdict.
 // The caller holds mu.
 func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
+	spent := e.s.chargeRefusal(&e.req, fault)
 	told := e.l.answerRefusal(e.profile, &e.req, &e.account, fault, e.answered, e.last(), e.ctx)
 	if !v.Reject {
 		return
 	}
 	switch {
-	case fault.Code != profiles.Internal && e.s.limiter.charge(&e.s.opts.Bounds, fault.Pace):
+	case spent:
 		v.Action = Closed
 	case !told && e.s.conn.Multiplexed():
 		v.Action = Reset

@@ -197,7 +197,7 @@ func (l *lane) lost(err error) {
 		l.s.close(profiles.OK, err)
 		return
 	}
-	if l.refs.Load() > 1 && !l.ours && l.s.limiter.charge(&l.s.opts.Bounds, true) {
+	if l.refs.Load() > 1 && !l.ours && l.s.charge(l.caller(), true) {
 		// A request that is reset before its answer still costs work, so resets are
 		// charged.
 		l.s.close(profiles.RateLimitExceeded, err)
@@ -205,6 +205,18 @@ func (l *lane) lost(err error) {
 	}
 	l.s.failCallsOf(l, err)
 	l.stream.Reset(uint64(profiles.OK))
+}
+
+// caller returns the caller of an exchange that is open on the stream, nil if it has none.
+func (l *lane) caller() *profiles.Peer {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	for _, e := range l.s.inflight {
+		if e.l == l {
+			return e.req.Caller
+		}
+	}
+	return nil
 }
 
 // Call implements profiles.Lane.

@@ -13,11 +13,11 @@ type limiter struct {
 	tokens float64
 	filled time.Time // when tokens was last updated
 
-	window  time.Time // when the fixed window began
-	inside  int       // frames accepted in it
-	minute  time.Time // when the minute of the error budgets began
-	errors  int       // refusals in it
-	refused int       // refusals for pace in it
+	window time.Time // when the fixed window began
+	inside int       // frames accepted in it
+
+	minute   time.Time // when the minute of the error budgets began
+	refusals refusals  // in it
 
 	late int // octets of late answers that are not charged
 }
@@ -86,12 +86,22 @@ func (p *limiter) charge(b *Bounds, forPace bool) (spent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); p.minute.IsZero() || now.Sub(p.minute) >= time.Minute {
-		p.minute, p.errors, p.refused = now, 0, 0
+		p.minute, p.refusals = now, refusals{}
 	}
+	p.refusals.count(forPace)
+	return p.refusals.errors > b.ErrorBudget || p.refusals.paced > b.PaceBudget
+}
+
+// refusals counts the refusals of a minute.
+type refusals struct {
+	errors int
+	paced  int // for pace, or by the access rules
+}
+
+func (r *refusals) count(forPace bool) {
 	if forPace {
-		p.refused++
-		return p.refused > b.PaceBudget
+		r.paced++
+	} else {
+		r.errors++
 	}
-	p.errors++
-	return p.errors > b.ErrorBudget
 }

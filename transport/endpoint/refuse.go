@@ -39,9 +39,10 @@ func (l *lane) refuseFrame(err error) {
 // profile or the error path, charges the error budget, resets or closes as sev says, and
 // reports the verdict. profile is nil if no profile may answer.
 func (l *lane) refuse(profile *profiles.Profile, fault *profiles.Error, sev severity) {
+	spent := l.s.chargeRefusal(&l.req, fault)
 	told := l.answerRefusal(profile, &l.req, &l.account, fault, l.ended, inline, l.reqCtx)
 	if !fault.Domain {
-		l.punish(fault, sev, told)
+		l.punish(fault, sev, told, spent)
 		return
 	}
 	l.verdict(fault.Code, fault.Detail, fault, false, Kept)
@@ -105,11 +106,9 @@ func refusal(p *profiles.Profile, req *profiles.Request, fault *profiles.Error) 
 	return p.Refusal(req, fault)
 }
 
-// punish charges a refusal and applies its severity: one for rate, capacity or lack of a right to
-// the larger budget, because a partner sends what its own clients may ask for. An internal error
-// is counted as a refusal, but is not charged to the peer.
-func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
-	spent := fault.Code != profiles.Internal && l.s.limiter.charge(&l.s.opts.Bounds, fault.Pace || fault.Denied)
+// punish applies the severity of a refusal. spent says that the error budget of the
+// connection is spent.
+func (l *lane) punish(fault *profiles.Error, sev severity, told, spent bool) {
 	quic := l.s.conn.Multiplexed()
 	var action Action
 	switch {
@@ -142,6 +141,13 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told bool) {
 		l.closeSession(fault.Code, fault)
 	case Kept:
 	}
+}
+
+// chargeRefusal charges the refusal of a message, before its sender knows of it: one for rate,
+// capacity or lack of a right to the larger budget, because a partner sends what its own
+// clients may ask for. An internal error is counted as a refusal, but is not charged.
+func (s *Session) chargeRefusal(req *profiles.Request, fault *profiles.Error) (spent bool) {
+	return fault.Code != profiles.Internal && !fault.Domain && s.charge(req.Caller, fault.Pace || fault.Denied)
 }
 
 // sever ends the stream with a code, which every exchange that is open on it gets. The peer
