@@ -55,13 +55,10 @@ func requests() map[string]request {
 		if err != nil {
 			return ""
 		}
-		switch types := filter.Types(); len(types) {
-		case 0:
-			return "*"
-		case 1:
-			return types[0]
+		if types := filter.Types(); len(types) > 0 {
+			return types[0] // all of them are refused
 		}
-		return "EVENT_TYPE"
+		return "*"
 	}
 	method := request{"the method", "rpc", "call", arg(1), ""}
 	return map[string]request{
