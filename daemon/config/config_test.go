@@ -92,6 +92,7 @@ log: {level: debug, format: text}
 
 func TestOP05BadConfigurationIsRefusedAndNamesTheField(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
+		"a partner here":         {"listeners: [{address: \"swp+tls://127.0.0.1:7777\"}]\npartners: {acme: {identity: x, addresses: [\"swp+tls://127.0.0.1:7777\"]}}\n", `swpd.yaml:2: partners.acme.addresses[0]: swp+tls://127.0.0.1:7777 is listeners[0].address of this endpoint; name that of the partner`},
 		"a hint as declaration":  {"endpoint: {hints: {no_pii: true}}\n", `swpd.yaml:1: endpoint.hints.no_pii: unknown key; did you mean pii?`},
 		"unknown key":            {"peers: []\n", `swpd.yaml:1: peers: unknown key; known here: a2a,`},
 		"typing error":           {"listners: []\n", `swpd.yaml:1: listners: unknown key; did you mean listeners?`},

@@ -97,6 +97,10 @@ func (c *Config) checkPartners(p *problems) {
 				p.add(at, "%s is plaintext, which does not authenticate the partner; want swp+tls or swp+quic", a)
 			case a.Host == "" || a.Port == 0:
 				p.add(at, "%s names no host or no port to dial", a)
+			default:
+				if i := slices.IndexFunc(c.Listeners, func(l Listener) bool { return l.Address == a }); i >= 0 {
+					p.add(at, "%s is listeners[%d].address of this endpoint; name that of the partner", a, i)
+				}
 			}
 		}
 		for i, file := range conf.Trust {
