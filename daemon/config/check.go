@@ -128,20 +128,27 @@ func (c *Config) checkListeners(p *problems) {
 }
 
 func (c *Config) checkAdmin(p *problems) {
-	if c.Admin == AdminOff {
-		return
+	if err := CheckAdmin(c.Admin); err != nil {
+		p.add("admin", "%v", err)
 	}
-	host, port, err := net.SplitHostPort(c.Admin)
+}
+
+// CheckAdmin returns why the admin listener cannot have an address; AdminOff is none.
+func CheckAdmin(address string) error {
+	if address == AdminOff {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		p.add("admin", "%q is not host:port; set one such as 127.0.0.1:7780, or off", c.Admin)
-		return
+		return fmt.Errorf("%q is not host:port; set one such as 127.0.0.1:7780, or off", address)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		p.add("admin", "port %q, want 0 to 65535", port)
+		return fmt.Errorf("port %q, want 0 to 65535", port)
 	}
 	if !Loopback(host) {
-		p.add("admin", "%q is not a loopback address; the admin listener has no authentication and is for this machine only", c.Admin)
+		return fmt.Errorf("%q is not a loopback address; the admin listener has no authentication and is for this machine only", address)
 	}
+	return nil
 }
 
 // Loopback reports whether a host is this machine: "localhost" or a loopback IP

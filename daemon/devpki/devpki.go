@@ -9,6 +9,7 @@ package devpki
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,6 +87,9 @@ type Options struct {
 // only. It overwrites nothing: if one of the files exists the error is fs.ErrExist.
 func Create(dir string, opts Options) error {
 	opts, err := opts.complete()
+	if err == nil {
+		err = (&Request{Hosts: opts.Hosts}).server(new(x509.Certificate)) // before there are files
+	}
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 )
@@ -92,9 +93,9 @@ identity of a swpd.yaml. Nothing is overwritten.`,
 			return &exitError{exitUsage, fmt.Errorf("%w; choose another --dir, or renew it: swpd cert renew %s", err, *dir)}
 		}
 		if err != nil {
-			return &exitError{exitUsage, err}
+			return unmade(err)
 		}
-		return printMade(cmd, f, *server)
+		return printMade(cmd, f, *pki, *server)
 	}
 	return cmd
 }
@@ -127,10 +128,28 @@ func openAuthority(pki string) (*devpki.Authority, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &exitError{exitUsage, fmt.Errorf("%s has no authority with its key (ca.crt and ca.key); name the directory that swpd init made with --pki", pki)}
 	}
-	return authority, err
+	return authority, cli.Unreadable(err)
 }
 
-func printMade(cmd *cobra.Command, f devpki.Files, server bool) error {
+// unmade is the error for certificates that were not made: what was asked for is wrong,
+// unless a file could not be written.
+func unmade(err error) error {
+	if errors.As(err, new(*fs.PathError)) {
+		return err
+	}
+	return &exitError{exitUsage, err}
+}
+
+// endpointOf is the address of the endpoint that swpd init has made with an authority.
+func endpointOf(pki string) string {
+	c, err := config.Load(filepath.Join(filepath.Dir(pki), "swpd.yaml"), nil)
+	if err != nil {
+		return "ADDR"
+	}
+	return addressHere(c)
+}
+
+func printMade(cmd *cobra.Command, f devpki.Files, pki string, server bool) error {
 	out := cmd.OutOrStdout()
 	infos, err := readInfos(f)
 	if err != nil {
@@ -142,7 +161,7 @@ func printMade(cmd *cobra.Command, f devpki.Files, server bool) error {
 		_, _ = fmt.Fprintf(out, "\nin the swpd.yaml of that endpoint:\n  identity: {cert: %s, key: %s}\n  trust: {ca: [%s]}\n", f.Cert, f.Key, f.CA)
 		return nil
 	}
-	_, _ = fmt.Fprintf(out, "\nnext:\n  swp-client --identity %s ping swp+tls://127.0.0.1:7777\n", dir)
+	_, _ = fmt.Fprintf(out, "\nnext:\n  swp-client --identity %s ping %s\n", dir, endpointOf(pki))
 	return nil
 }
 

@@ -84,7 +84,7 @@ func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, e
 			}
 			infos, err := certinfo.Read(f, time.Now())
 			if err != nil {
-				return nil, cli.Unreadable(err)
+				return nil, &exitError{exitUsage, cli.Unreadable(err)}
 			}
 			all = append(all, infos...)
 		}

@@ -75,6 +75,9 @@ func (s *setup) run(cmd *cobra.Command) error {
 	if n.Admin == "" {
 		n.Admin = config.AdminBeside(addresses)
 	}
+	if err := config.CheckAdmin(n.Admin); err != nil {
+		return &exitError{exitUsage, fmt.Errorf("--admin: %w", err)}
+	}
 	partners, err := s.findPartners(&n)
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -83,7 +86,7 @@ func (s *setup) run(cmd *cobra.Command) error {
 	case errors.Is(err, fs.ErrExist):
 		return &exitError{exitUsage, fmt.Errorf("%w; choose another --dir or remove it", err)}
 	case err != nil:
-		return err
+		return unmade(err)
 	}
 	if err := s.write(&n, partners); err != nil {
 		return err

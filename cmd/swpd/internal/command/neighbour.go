@@ -32,6 +32,9 @@ func (s *setup) findPartners(n *config.New) ([]*neighbour, error) {
 		if err == nil {
 			err = p.besides(n)
 		}
+		if err == nil && slices.ContainsFunc(list, func(other *neighbour) bool { return other.name == p.name }) {
+			err = fmt.Errorf("another partner is named %s; name this one with NAME=", p.name)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--partner %s: %w", arg, err)
 		}
@@ -93,6 +96,11 @@ func (p *neighbour) besides(n *config.New) error {
 		return fmt.Errorf("it has the identity %s, too; choose another with --name, such as spiffe://beta.example/swpd", n.Identity)
 	}
 	if p.conf == nil {
+		for _, a := range n.Listen {
+			if a.Port != 0 && slices.Contains(p.bundle.Addresses, a.Addr) {
+				return fmt.Errorf("it has the address %s, which is that of --listen, too; choose another port, such as --listen 127.0.0.1:%d", a, a.Port+100)
+			}
+		}
 		return nil
 	}
 	for _, a := range n.Listen {
