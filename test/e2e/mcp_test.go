@@ -7,9 +7,11 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/slimwire/swp/internal/effort"
@@ -270,9 +272,85 @@ func TestStdioOutlivesIdleTimesAndARestart(t *testing.T) {
 	echo("after several idle times")
 	n.stop(t)
 	n.launch(t)
-	// A call that leaves before the end of its connection is known fails: the next does not.
-	for _, s := range sessions {
-		_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "restarted?"}})
+	// A call that leaves before the end of its connection is known gets an error: the next
+	// does not.
+	for name, s := range sessions {
+		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "restarted"}})
+		if err != nil {
+			answeredByError(t, name, res, err)
+		} else if text(res) != "restarted" {
+			t.Errorf("%s, at once after a restart: %v", name, res)
+		}
 	}
 	echo("after a restart")
+}
+
+// answeredByError wants the answer of a call to be an error that came over the pipe.
+func answeredByError(t *testing.T, name string, res *mcp.CallToolResult, err error) {
+	t.Helper()
+	if told, ok := errors.AsType[*jsonrpc.Error](err); !ok || told.Message != "connection lost" {
+		t.Errorf("%s: the call returned %v, %v, want an error of JSON-RPC that says that its connection was lost", name, res, err)
+	}
+}
+
+// What is under way when swpd ends is answered with an error, over a pipe that stays; the
+// next call is served by the swpd that begins anew.
+func TestStdioAnswersWhatIsUnderWayWhereSwpdEnds(t *testing.T) {
+	t.Parallel()
+	ends := map[string]func(*testing.T, *node){
+		"by SIGTERM, twice": func(t *testing.T, n *node) { n.abort(t, syscall.SIGTERM, 143) },
+		"by Ctrl-C, twice":  func(t *testing.T, n *node) { n.abort(t, os.Interrupt, 130) },
+		"as in a crash":     func(t *testing.T, n *node) { n.kill(t) },
+	}
+	for how, end := range ends {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			n := prepared(t)
+			n.more = "limits: {idle: 2s}\nmcp:\n  servers:\n"
+			for _, s := range examples(t) {
+				n.more += "    " + s.name + ": {command: " + s.command + "}\n"
+			}
+			n.untilEnd(t)
+			type outcome struct {
+				res *mcp.CallToolResult
+				err error
+			}
+			sessions := make(map[string]*mcp.ClientSession)
+			outcomes := make(map[string]chan outcome)
+			for name, addr := range n.transports() {
+				for _, server := range []string{"modern", "legacy"} {
+					name, began, done := name+"/"+server, make(chan struct{}, 1000), make(chan outcome, 1)
+					s := connect(t, n, addr+"/"+server, &mcp.ClientOptions{
+						ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { began <- struct{}{} },
+					}, nil)
+					params := &mcp.CallToolParams{Name: "slow", Arguments: map[string]any{"steps": 1000, "millis": 100}}
+					params.SetProgressToken(name)
+					go func() {
+						res, err := s.CallTool(t.Context(), params)
+						done <- outcome{res, err}
+					}()
+					arrives(t, "progress of "+name, began)
+					sessions[name], outcomes[name] = s, done
+				}
+			}
+			end(t, n)
+			n.launch(t)
+			for name, done := range outcomes {
+				select {
+				case got := <-done:
+					answeredByError(t, name, got.res, got.err)
+				case <-time.After(patience):
+					t.Errorf("%s: the call under way has no answer", name)
+				}
+			}
+			for name, s := range sessions {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": name}})
+				cancel()
+				if err != nil || text(res) != name {
+					t.Errorf("%s: the next call returned %v, %v", name, res, err)
+				}
+			}
+		})
+	}
 }

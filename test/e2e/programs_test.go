@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,9 +42,10 @@ type node struct {
 	tcp     string
 	http    string // URL of the front, if there is one
 
-	cmd   *exec.Cmd
-	ended chan error
-	log   strings.Builder // belongs to whoever reads the log until ended
+	cmd      *exec.Cmd
+	stopping chan struct{} // closed when it says so
+	ended    chan error
+	log      strings.Builder // belongs to whoever reads the log until ended
 }
 
 // server is an MCP server of the configuration.
@@ -134,18 +136,24 @@ func (n *node) launch(t *testing.T) {
 		t.Fatal(err)
 	}
 	serving := make(chan struct{ addresses, http string }, 1)
-	n.ended = make(chan error, 1)
-	go func(cmd *exec.Cmd, ended chan<- error) {
+	n.stopping, n.ended = make(chan struct{}), make(chan error, 1)
+	go func(cmd *exec.Cmd, stopping chan<- struct{}, ended chan<- error) {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			n.log.WriteString(lines.Text() + "\n")
 			var line struct{ Msg, Addresses, HTTP string }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
+			if json.Unmarshal(lines.Bytes(), &line) != nil {
+				continue
+			}
+			switch line.Msg {
+			case "serving":
 				serving <- struct{ addresses, http string }{line.Addresses, line.HTTP}
+			case "stopping":
+				close(stopping)
 			}
 		}
 		ended <- cmd.Wait()
-	}(n.cmd, n.ended)
+	}(n.cmd, n.stopping, n.ended)
 	stop := time.AfterFunc(time.Minute, func() { _ = n.cmd.Process.Kill() })
 	defer stop.Stop()
 	select {
@@ -186,6 +194,24 @@ func (n *node) stop(t *testing.T) {
 	if err := <-n.ended; err != nil {
 		t.Errorf("swpd ended with %v; its log:\n%s", err, n.log.String())
 	}
+}
+
+// abort ends swpd by a signal, and another while it waits for what is under way. Its
+// addresses stay those of the node.
+func (n *node) abort(t *testing.T, sig os.Signal, code int) {
+	t.Helper()
+	if err := n.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	<-n.stopping
+	if err := n.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	err := <-n.ended
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != code {
+		t.Errorf("swpd ended with %v, want exit code %d; its log:\n%s", err, code, n.log.String())
+	}
+	n.ended <- nil // it did what was wanted
 }
 
 // client returns a swp-client command that is about to run.
