@@ -113,6 +113,7 @@ func TestWithoutRulesOnlyWhatDisclosesNothingIsServed(t *testing.T) {
 }
 
 func TestTL10DeniedPeersAreClosedAndRefused(t *testing.T) {
+	t.Parallel()
 	r := start(t, "")
 	var gone []*session
 	for _, address := range r.addrs {
@@ -155,6 +156,7 @@ func TestRulesThatChangeHoldForConnectedPeers(t *testing.T) {
 }
 
 func TestRulesThatCannotBeReadKeepTheOldOnesAndWarn(t *testing.T) {
+	t.Parallel()
 	r := start(t, onlySay)
 	r.rewrite("operation:", "operations:")
 	r.reloaded()

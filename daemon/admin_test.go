@@ -68,6 +68,7 @@ func TestOP05AdminListenerBoundsWhatAPeerMayDo(t *testing.T) {
 }
 
 func TestAdminListenerHoldsABoundedNumberOfConnections(t *testing.T) {
+	t.Parallel()
 	r := start(t, "")
 	var open []net.Conn
 	defer func() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,9 +33,16 @@ import (
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
+// atOnce is how many parallel tests run at a time, unless the flag -parallel says it. They
+// wait for most of their time, so it does not depend on the number of cores.
+const atOnce = "8"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(childMain())
+	}
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -404,6 +412,7 @@ func TestPortThatIsTakenIsExplained(t *testing.T) {
 }
 
 func TestWithoutIdentityOneIsMade(t *testing.T) {
+	t.Parallel()
 	c := config.Default()
 	c.Data, c.Admin = filepath.Join(t.TempDir(), "data"), config.AdminOff
 	for i := range c.Listeners {

@@ -123,6 +123,7 @@ func hanging(t *testing.T, r *running) int {
 }
 
 func TestOP03StuckUpstreamDoesNotHoldUpAStop(t *testing.T) {
+	t.Parallel()
 	r := start(t, childYAML(t))
 	pid := hanging(t, r)
 	began := time.Now()

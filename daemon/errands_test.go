@@ -240,6 +240,7 @@ func TestEachErrandEndsInACircle(t *testing.T) {
 }
 
 func TestEachErrandIsDeniedHereAndThere(t *testing.T) {
+	t.Parallel()
 	const nothing = "access: {rules: [{identity: 'spiffe://nobody.example/x'}], agents: [{identity: '**', agent_ids: '**'}]}\n"
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		denied := []string{"SECURITY_POLICY", "SECURITY_UNSUPPORTED", "unauthorized", "denied", "not allowed", "ERR_SECURITY_POLICY"}
@@ -266,6 +267,7 @@ func TestEachErrandIsDeniedHereAndThere(t *testing.T) {
 }
 
 func TestEachErrandToAPartnerThatIsAwayIsToldSo(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a := alone(t, "", "addresses: ['swp+tls://127.0.0.1:1']")
 		a.await("partner not reached")
@@ -318,6 +320,7 @@ func TestEachErrandReachesTheThirdEndpoint(t *testing.T) {
 // Whoever asks again after the link was lost, or after either end was started again, gets what
 // he asks for.
 func TestEachErrandIsDoneAfterTheLinkOrEitherEndWasLost(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b, a := open(t, "b", servingErrands(t)), open(t, "a", "")
 		b.trusting("a", a)

@@ -129,6 +129,7 @@ func got(t *testing.T, s profiles.Session, d artifact.Download) ([]byte, error) 
 }
 
 func TestArtifactsCrossByNameAndByTarget(t *testing.T) {
+	t.Parallel()
 	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
 		far := profiles.Toward(s.Session, "b")
 		octets, sum := octetsOf(3<<20 + 7)
@@ -160,6 +161,7 @@ func TestArtifactsCrossByNameAndByTarget(t *testing.T) {
 }
 
 func TestAnArtifactGoesOnWhenTheLinkIsCut(t *testing.T) {
+	t.Parallel()
 	b := open(t, "b", "")
 	a := open(t, "a", "")
 	link, address := newTunnel(t, b.addrs[0])
@@ -356,6 +358,7 @@ func TestManySubscriptionsShareOneAtThePartner(t *testing.T) {
 }
 
 func TestADurableSubscriptionAtAPartnerMissesNothingWhenTheLinkIsCut(t *testing.T) {
+	t.Parallel()
 	b := open(t, "b", "")
 	a := open(t, "a", "")
 	link, address := newTunnel(t, b.addrs[0])
@@ -501,6 +504,7 @@ func TestARefusalSaysAtWhichEndItIs(t *testing.T) {
 }
 
 func TestAThirdHop(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, "", "", "")
 		a, c := row[0], row[2]

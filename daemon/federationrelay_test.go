@@ -150,6 +150,7 @@ func TestConsumersAttachAtAPartner(t *testing.T) {
 
 // To a partner all consumers here are one peer, with one lane: they share what it holds.
 func TestManyConsumersShareALinkWithoutWaitingForEachOther(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		const many = 200 // more than QUIC has streams
 		a, b := pair(t, transport, "")
@@ -185,6 +186,7 @@ func TestManyConsumersShareALinkWithoutWaitingForEachOther(t *testing.T) {
 }
 
 func TestAConsumerAtAPartnerGoesOnWhenTheLinkIsCut(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b := open(t, "b", "relay: {backoff: 1ms, max_attempts: 20}\n")
 		a := open(t, "a", "")
@@ -236,6 +238,7 @@ func becomesOf(t *testing.T, s profiles.Session, c *relay.Consumer, id string, w
 }
 
 func TestAConsumerAtAPartnerGoesOnWhenThatIsStartedAgain(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		yaml := "relay: {backoff: 1ms, max_attempts: 20}\n"
 		b, a := open(t, "b", yaml), open(t, "a", "")
@@ -267,6 +270,7 @@ func TestAConsumerAtAPartnerGoesOnWhenThatIsStartedAgain(t *testing.T) {
 }
 
 func TestConsumersThreeHopsAwayAreServed(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, "", "", "")
 		a, c := row[0], row[2]
@@ -293,6 +297,7 @@ func TestConsumersThreeHopsAwayAreServed(t *testing.T) {
 }
 
 func TestAConsumerAtAPartnerIsHeldToTheRulesOfBoth(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b := open(t, "b", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: relay, operation: publish}, {identity: '**', profile: relay, operation: consume, name: [open, later]}]}\n")
 		a := open(t, "a", "access: {rules: [{identity: '**', profile: relay, operation: consume, name: ['b/open', 'b/closed', 'b/later']}]}\n")
@@ -329,6 +334,7 @@ func TestAConsumerAtAPartnerIsHeldToTheRulesOfBoth(t *testing.T) {
 }
 
 func TestAConsumerIsToldWhyThereIsNoWayToAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b, a := open(t, "b", ""), open(t, "a", "")
 		b.trusting("a", a)
@@ -490,6 +496,7 @@ func rejects(t *testing.T, o *organisation, topic string) {
 }
 
 func TestAPublisherIsToldWhatBecameOfItAtAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, "", "relay: {ttl: 1s}\n", "")
 		a, b, c := row[0], row[1], row[2]
@@ -594,6 +601,7 @@ func TestAPublisherIsToldAfterALostLinkAndARestart(t *testing.T) {
 
 // Deliveries that consumers have and have not answered take no memory of the link.
 func TestUnansweredDeliveriesTakeNoMemoryOfTheLink(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		const octets, each = 1 << 20, 8
 		b := open(t, "b", "relay: {max_attempts: 1}\n")

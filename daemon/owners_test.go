@@ -85,6 +85,7 @@ func TestPR04CallersDoNotReachEachOthersTasksOfAnAgentOverASession(t *testing.T)
 }
 
 func TestAnOperationForAPartnerThatIsAwayFails(t *testing.T) {
+	t.Parallel()
 	b, a := open(t, "b", ""), open(t, "a", httpYAML)
 	a.trusting("b", b)
 	began := time.Now()

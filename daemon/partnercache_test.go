@@ -25,7 +25,9 @@ func withCard(t *testing.T) string {
 }
 
 func TestCardsAndToolsAreToldWhileTheirPartnerIsAway(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		t.Parallel()
 		row := inARow(t, transport, "", withCard(t), withCard(t))
 		a, b, c := row[0], row[1], row[2]
 		s := a.mustDial(a.addrs[transport])
@@ -94,6 +96,7 @@ func TestCardsAndToolsAreToldWhileTheirPartnerIsAway(t *testing.T) {
 
 // A partner that has refused a card since is not away, and its card is not told when it is.
 func TestWhatAPartnerRefusesIsNotToldWhileItIsAway(t *testing.T) {
+	t.Parallel()
 	b := open(t, "b", withCard(t))
 	a := open(t, "a", "")
 	b.trusting("a", a)

@@ -258,6 +258,7 @@ func TestPartnersThatForwardInACircleStopAtTheHopLimit(t *testing.T) {
 }
 
 func TestPartnerThatIsNotThereIsARetryableError(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t, 0, modernYAML(t))
 	if err := b.end(); err != nil {
 		t.Fatal(err)
@@ -300,6 +301,7 @@ func TestThePartnerSeesTheIdentityOfTheEndpoint(t *testing.T) {
 }
 
 func TestNobodyElsesAuthoritySpeaksForAPartner(t *testing.T) {
+	t.Parallel()
 	b, c := open(t, "b", ""), open(t, "c", "")
 	a := open(t, "a", "")
 	wrong := *b
@@ -411,6 +413,7 @@ func TestANameIsThatOfAPartnerOrOfAServer(t *testing.T) {
 }
 
 func TestAReloadRefusesTheOwnIdentityAsAPartner(t *testing.T) {
+	t.Parallel()
 	a, _ := pair(t, 0, modernYAML(t))
 	a.rewrite("partners:\n", "partners:\n  me: {identity: 'spiffe://a.example/swpd'}\n")
 	a.await(`"msg":"partners not reloaded, the old ones stay"`)
@@ -661,6 +664,7 @@ const modernListen = `{"jsonrpc":"2.0","id":3,"method":"subscriptions/listen","p
 // What has no end of its own must not hold up the far end either: whoever listens is
 // told to come again.
 func TestOP03StopDoesNotWaitForPartnersThatListen(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		t.Run("legacy", func(t *testing.T) {
 			a, b := pair(t, transport, childYAML(t))
@@ -736,6 +740,7 @@ func (o *organisation) count() int {
 // Of two partners that dial each other the session stays that the smaller identity
 // has dialled, if it has dialled one.
 func TestOfTwoPartnersTheSmallerIdentityKeepsItsSession(t *testing.T) {
+	t.Parallel()
 	for _, first := range []string{"a", "b"} {
 		t.Run("the first is "+first, func(t *testing.T) {
 			b, a := open(t, "b", modernYAML(t)), open(t, "a", modernYAML(t))

@@ -114,6 +114,7 @@ func sumOf(text string) string {
 }
 
 func TestAThirdPartyChecksWhatWasAskedAndAnsweredBetweenPartners(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, withReceipts, withReceipts+modernYAML(t))
 		a, b := row[0], row[1]
@@ -164,6 +165,7 @@ func findings(o *organisation) (list []string) {
 
 // Whatever crosses, in every profile, both ends of each link say the same of it.
 func TestBothEndsOfEachLinkAgreeOnEachErrand(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, withReceipts, withReceipts, withReceipts+servingErrands(t))
 		receipted(row[0], row[1])
@@ -188,6 +190,7 @@ func TestBothEndsOfEachLinkAgreeOnEachErrand(t *testing.T) {
 }
 
 func TestReceiptsGoOnAfterARestartOfEitherEnd(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, withReceipts, withReceipts)
 		a, b := row[0], row[1]

@@ -20,6 +20,7 @@ func taskOf(id, kind string) e1.Envelope {
 
 // A Task that is refused is answered by a Result where the profile allows it.
 func TestARefusedTaskIsAnsweredUnlessItsIDIsInUse(t *testing.T) {
+	t.Parallel()
 	r := start(t, workerYAML("sleep 60", ""))
 	long := strings.Repeat("x", a2a.MaxText)
 	for i, address := range r.addrs[:2] {
@@ -62,6 +63,7 @@ func TestARefusedTaskIsAnsweredUnlessItsIDIsInUse(t *testing.T) {
 // Another Task under a used task_id is refused without a Result: by the error path, by the
 // code of its stream, or in silence. The first one goes on.
 func TestAConflictingTaskIsRefusedAsFarAsTheTransportCan(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"false", "true"} {
 		r := start(t, "listeners: [{address: 'swp+tls://127.0.0.1:0', error_frames: "+path+"}, {address: 'swp+quic://127.0.0.1:0', error_frames: "+path+"}]\n"+workerYAML("sleep 60", ""))
 		for _, address := range r.addrs {

@@ -91,6 +91,7 @@ func TestTL10NewLeafIsUsedWithoutDroppingAnyone(t *testing.T) {
 }
 
 func TestTL10ChangedFilesAreFoundWithoutASignal(t *testing.T) {
+	t.Parallel()
 	r := start(t, "")
 	other := foreign(t)
 	pki := filepath.Join(r.dir, "pki")

@@ -391,6 +391,7 @@ func TestSDLEndsInACircle(t *testing.T) {
 }
 
 func TestSDLIsNotSentToAPartnerThatWouldNotKnowIt(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a := open(t, "a", "partners:\n")
 		set, err := all.New(all.Options{})

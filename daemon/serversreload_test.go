@@ -266,6 +266,7 @@ func TestDefaultAndHintsOfAServerChangeUnderItsHands(t *testing.T) {
 }
 
 func TestServersThatCannotBeUsedLeaveThoseThatAreThere(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	write(t, file, "a\nb")
 	r := start(t, "mcp:\n  servers:\n"+serverYAML(t, "child", "1"))

@@ -216,6 +216,7 @@ func TestPR19AnswersAfterACancellationAreDropped(t *testing.T) {
 
 // Silence is told at the deadline of who asks, and holds up nobody else.
 func TestPR19ASilentPartnerHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		s := a.mustDial(a.addrs[transport])
@@ -269,6 +270,7 @@ func (m *told) page(next string, tools ...tooldisc.Descriptor) {
 }
 
 func TestPR19AnEndlessListOfToolsIsBounded(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		for name, test := range map[string]struct {
 			page   func(m *told, n int)
@@ -314,6 +316,7 @@ func TestPR19AnEndlessListOfToolsIsBounded(t *testing.T) {
 }
 
 func TestPR19AnEndlessListOfAgentsIsBounded(t *testing.T) {
+	t.Parallel()
 	a, h := atHostile(t, 0, "")
 	s := a.mustDial(a.addrs[0])
 	list := func(next string, entries ...agdisc.Entry) []byte {

@@ -44,6 +44,7 @@ func (m *told) delivers(msgID, id, topic, payload string) {
 }
 
 func TestPR19AnAttachmentThatEndsAtOnceIsRepeatedAfterPauses(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		asked := h.attaches(func(m *told, id []byte) {
@@ -67,6 +68,7 @@ func TestPR19AnAttachmentThatEndsAtOnceIsRepeatedAfterPauses(t *testing.T) {
 // A consumer gets what it has asked for. More is refused, and costs the partner its
 // connection in the end.
 func TestPR19DeliveriesThatNobodyAskedForAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, deliver := range map[string]func(m *told, i int){
 		"more than may be unanswered": func(m *told, i int) {
 			m.delivers(fmt.Sprint("delivery ", i), fmt.Sprint(i), "t", strings.Repeat("x", 10_000))
@@ -133,9 +135,9 @@ func TestPR19DeliveriesThatNobodyAskedForAreRefused(t *testing.T) {
 
 // A partner that does not say whether one is attached is given up, and holds up nobody.
 func TestPR19ASilentPartnerIsToldToWhoAttaches(t *testing.T) {
-	var both sync.WaitGroup
-	defer both.Wait()
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		t.Parallel()
 		a, h := atHostile(t, transport, "")
 		h.with(func(m *told) bool { return m.method() == relay.MethodAttach })
 		s := a.mustDial(a.addrs[transport])

@@ -77,6 +77,7 @@ func TestPR19ASessionWithTheNameOfAnotherIsRefused(t *testing.T) {
 
 // A client that has left is waited for only until its session could be closed.
 func TestPR19AnInitializeThatIsNeverAnsweredIsGivenUpWithItsClient(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		var asked atomic.Int32
@@ -85,13 +86,13 @@ func TestPR19AnInitializeThatIsNeverAnsweredIsGivenUpWithItsClient(t *testing.T)
 		ctx, leave := context.WithCancel(t.Context())
 		const many = 140 // more than the 128 streams of QUIC
 		for range many / 35 {
+			n := asked.Load()
 			s := a.mustDial(a.addrs[1]) // whose end is known at once
 			for range 35 {
 				all.Go(func() {
 					_, _ = s.mapping.Client(s.Session).Do(ctx, &mcpmap.Call{Target: "b/server", Octets: []byte(legacyBegin)})
 				})
 			}
-			n := asked.Load()
 			a.until(fmt.Sprint("more that begin than ", n), func() bool { return asked.Load() >= n+20 })
 			leave()
 			all.Wait()
@@ -148,6 +149,7 @@ func TestPR19ASessionThatNeverStopsTalkingHoldsUpNobodyElse(t *testing.T) {
 // A stream of a session that ends at once, or with an answer to something else, is opened
 // again after pauses that grow.
 func TestPR19ASessionWhoseStreamEndsAtOnceIsListenedToAfterPauses(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		var listened atomic.Int32

@@ -117,6 +117,7 @@ func TestPR19OneErrorOfAPartnerGoesToTheSenderOfItsMessage(t *testing.T) {
 
 // Lists without an end, and none at all, hold up no message for long.
 func TestPR19AMessageIsNotHeldUpByTheListOfAPartner(t *testing.T) {
+	t.Parallel()
 	for name, list := range map[string]func(m *told, n int){
 		"silence": func(*told, int) {},
 		"pages without an end": func(m *told, n int) {
@@ -131,6 +132,7 @@ func TestPR19AMessageIsNotHeldUpByTheListOfAPartner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			overTLSAndQUIC(t, func(t *testing.T, transport int) {
+				t.Parallel()
 				c := open(t, "c", "")
 				remote := c.speaks(c.addrs[transport], "remote")
 				a, h := atHostile(t, transport, "")

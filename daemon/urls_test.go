@@ -43,6 +43,7 @@ const greet = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"g
 	`"io.modelcontextprotocol/clientCapabilities":{}}}}`
 
 func TestServersAtURLsAreServedInBothEras(t *testing.T) {
+	t.Parallel()
 	const first, second = "Bearer t0k3n-1", "Bearer t0k3n-2"
 	var token atomic.Pointer[string]
 	token.Store(new(first))

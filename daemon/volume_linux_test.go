@@ -33,6 +33,7 @@ func smallVolume(t *testing.T) (dir string) {
 }
 
 func TestST03FullVolumeIsNotReadyAndRecovers(t *testing.T) {
+	t.Parallel()
 	dir := smallVolume(t)
 	data := filepath.Join(dir, "data")
 	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
@@ -81,6 +82,7 @@ func fill(t *testing.T, name string) {
 }
 
 func TestWithoutARecordNothingIsDone(t *testing.T) {
+	t.Parallel()
 	dir := smallVolume(t)
 	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
 		t.Fatal(err)

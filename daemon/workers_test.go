@@ -101,6 +101,7 @@ func TestInputsAreHeldAgainstTheSchemaOfTheirWorker(t *testing.T) {
 }
 
 func TestOP03StuckWorkerDoesNotHoldUpAStopAndItsTaskHasFailed(t *testing.T) {
+	t.Parallel()
 	r := start(t, workerYAML(`trap "" TERM; echo $$; while :; do sleep 1000; done`, ""))
 	s := r.mustDial(r.addrs[0])
 	task := &a2a.Task{ID: []byte("the task"), Kind: "k"}
