@@ -65,6 +65,5 @@ func (a Author) Said(code string) string {
 
 // refusals are the codes of refusals by policy.
 var refusals = []string{
-	profiles.SecurityPolicy.String(), profiles.SecurityPolicy.Alias(),
-	profiles.RateLimitExceeded.String(), profiles.RateLimitExceeded.Alias(), rpc.CodeUnauthorized,
+	profiles.SecurityPolicy.String(), profiles.SecurityPolicy.Alias(), rpc.CodeUnauthorized,
 }

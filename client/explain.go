@@ -67,6 +67,9 @@ func (c *Client) ExplainAbout(err error, name string) error {
 		return &tooLargeError{cmp.Or(c.opts.Endpoint.Envelope.MaxPayload, e1.DefaultMaxPayload), err}
 	}
 	e := &Explained{What: c.address, By: c.wrote(err, name), Err: err}
+	if c.opts.Partner && c.Target != "" && said(err) {
+		e.What += "/" + c.Target
+	}
 	e.advice, e.Do = c.advise(err, name)
 	return e
 }

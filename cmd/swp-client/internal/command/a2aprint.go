@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/client"
@@ -79,9 +80,19 @@ func (p *follow) status() string {
 
 func (p *follow) lost(err error, pause time.Duration) {
 	_ = p.progress.Print("", func() error {
-		p.f.warnf("connection lost (%v); trying again in %v", root(err), pause.Round(time.Millisecond))
+		p.f.warnf("%s; trying again in %v", lost(err), pause.Round(time.Millisecond))
 		return nil
 	})
+}
+
+// lost says why something is tried again: what an endpoint has answered, or how the
+// connection was lost.
+func lost(err error) string {
+	text := plain.Error(root(err))
+	if code, by, ok := client.Refusal(err); ok {
+		return visible(strings.TrimSuffix(text+"; "+by.Said(code), "; "))
+	}
+	return "connection lost (" + text + ")"
 }
 
 // root is an error without what it explains.

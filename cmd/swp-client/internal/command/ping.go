@@ -39,6 +39,7 @@ func newPing(f *flags) *cobra.Command {
 type pinged struct {
 	Address   string        `json:"address"`
 	Peer      string        `json:"peer"`
+	Target    string        `json:"target,omitempty"` // the partner that answers
 	Transport string        `json:"transport"`
 	Connect   time.Duration `json:"connect_ns"`
 	Count     int           `json:"count"`
@@ -61,7 +62,11 @@ func (f *flags) ping(ctx context.Context, c *client.Client, connect time.Duratio
 			return err
 		}
 		if i == 0 && !f.asJSON {
-			f.printf("connected to %s at %s over %s in %v\n", peer.Identity, peer.Addr, peer.Transport, connect.Round(time.Microsecond))
+			behind := ""
+			if c.Target != "" {
+				behind = "; the answers are those of " + c.Target + " behind it"
+			}
+			f.printf("connected to %s at %s over %s in %v%s\n", peer.Identity, peer.Addr, peer.Transport, connect.Round(time.Microsecond), behind)
 		}
 		if !f.asJSON {
 			f.printf("answer %d: %v\n", i+1, d.Round(time.Microsecond))
@@ -70,7 +75,7 @@ func (f *flags) ping(ctx context.Context, c *client.Client, connect time.Duratio
 	}
 	t := client.Summarize(all)
 	if f.asJSON {
-		return f.printJSON(pinged{c.Address(), peer.Identity, peer.Transport, connect, count, t})
+		return f.printJSON(pinged{c.Address(), peer.Identity, c.Target, peer.Transport, connect, count, t})
 	}
 	us := func(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
 	f.printf("%d round trips: min %v, mean %v, p50 %v, p99 %v, max %v\n", count, us(t.Min), us(t.Mean), us(t.P50), us(t.P99), us(t.Max))

@@ -118,6 +118,9 @@ var (
 	absents = []string{profiles.NotFound.String(), profiles.NotFound.Alias()}
 )
 
+// unreached is what endpoints say of a partner to which there is no link.
+const unreached = "cannot be reached now"
+
 // help adds to the report of a refusal the next steps: what to do about a hint or a chain of
 // credentials; else the refused request, for the operator the access rules, and for this
 // identity the command that lists its rights.
@@ -139,6 +142,10 @@ func (f *flags) help(err error, r *cli.Report) {
 		name = asked.named(f, args)
 	}
 	denied := slices.Contains(denials, r.Code)
+	if strings.Contains(r.Message, unreached) {
+		r.Advice = strings.TrimPrefix(r.Advice+"\nThere swpd status shows the link to the partner, and why it is down. When it is up, the same command works.", "\n")
+		return
+	}
 	if !known || !denied && !slices.Contains(absents, r.Code) {
 		return
 	}

@@ -96,7 +96,7 @@ Ctrl-C ends it.`, exitData),
 const printedInFlight = 16
 
 func (f *flags) consume(ctx context.Context, address, topic string, o *consumeFlags) error {
-	lost, remark := f.verbose, sync.OnceFunc(func() { f.remarkLocal(ctx, address, "topic", topic) })
+	away, remark := f.verbose, sync.OnceFunc(func() { f.remarkLocal(ctx, address, "topic", topic) })
 	c := client.Consumer{
 		Connect: func(ctx context.Context) (*client.Client, error) { return f.dial(ctx, address) },
 		Topic:   topic, MaxInFlight: o.maxInFlight, Count: o.wanted.count,
@@ -104,13 +104,13 @@ func (f *flags) consume(ctx context.Context, address, topic string, o *consumeFl
 		Process: func(_ context.Context, d *relay.Delivery) error { return f.write(d, o.raw) },
 		Attached: func(on *client.Client) {
 			remark()
-			if lost {
+			if away {
 				f.warnf("attached to %s at %s", topic, on.Peer().Identity)
 			}
 		},
 		Lost: func(err error, pause time.Duration) {
-			lost = true
-			f.warnf("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
+			away = true
+			f.warnf("%s; again in %v", lost(err), pause.Round(time.Millisecond))
 		},
 	}
 	if c.MaxInFlight == 0 {

@@ -65,7 +65,7 @@ func (f *flags) listenSLIP(ctx context.Context, address, agent, file string, w *
 			f.warnf("agent %s at %s", agent, on.Peer().Identity)
 		},
 		Lost: func(err error, pause time.Duration) {
-			f.warnf("connection lost (%v); again in %v", root(err), pause.Round(time.Millisecond))
+			f.warnf("%s; again in %v", lost(err), pause.Round(time.Millisecond))
 		},
 	}.Listen(ctx)
 }
