@@ -37,14 +37,15 @@ type entry struct {
 
 // What an entry says. Of a publisher:
 const (
-	didPublish  = "publish" // is about to, under an Op of its own
-	didOwe      = "owe"     // a process before this one published it and had no answer
-	hadAnswer   = "answer"  // to the publish of this Op: Text
-	didAsk      = "ask"     // has asked, Since, how a delivery stands: Text
-	didAskAll   = "ask all" // asks from Since on, of the clock of swpd, how everything stands
-	hadNotice   = "notice"  // it is dead; Text is the reason
-	sawFault    = "fault"   // what must not happen: Text
-	hadTrouble  = "trouble" // what may happen, for those who read the journal: Text
+	didPublish  = "publish"   // is about to, under an Op of its own
+	didOwe      = "owe"       // a process before this one published it and had no answer
+	hadAnswer   = "answer"    // to the publish of this Op: Text
+	didAsk      = "ask"       // has asked, Since, how a delivery stands: Text
+	didAskAll   = "ask all"   // asks from Since on, of the clock of swpd, how everything stands
+	hadNotice   = "notice"    // it is dead; Text is the reason
+	sawFault    = "fault"     // what must not happen: Text
+	hadTrouble  = "trouble"   // what may happen, for those who read the journal: Text
+	tookOver    = "took over" // what the processes before this one have left is all written down
 	answerFresh = "custody"
 	answerTwice = "duplicate"
 	answerClash = "conflict"

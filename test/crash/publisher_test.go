@@ -100,8 +100,8 @@ type publisher struct {
 // recall is how many ids a publisher knows.
 const recall = 1024
 
-// newPublisher goes on where the processes before it have ended, the last of which
-// that came to write anything has taken over what the others owed.
+// newPublisher goes on where the processes before it have ended, the last of which has
+// taken over what the others owed, unless it was killed before it had written that down.
 func newPublisher(dir, name string, before ...string) (*publisher, error) {
 	j, err := openJournal(dir, name)
 	if err != nil {
@@ -109,19 +109,21 @@ func newPublisher(dir, name string, before ...string) (*publisher, error) {
 	}
 	p := &publisher{j: j, name: name, luck: chances(name)}
 	for _, name := range slices.Backward(before) {
-		if some, err := p.takeOver(dir, name); some || err != nil {
+		if whole, err := p.takeOver(dir, name); whole || err != nil {
 			return p, err
 		}
 	}
+	j.write(entry{What: tookOver})
 	return p, nil
 }
 
-// takeOver reads a journal, and returns whether it had anything in it.
-func (p *publisher) takeOver(dir, before string) (some bool, err error) {
+// takeOver reads a journal, and returns whether its process had taken over.
+func (p *publisher) takeOver(dir, before string) (whole bool, err error) {
 	open, begun := make(map[parcel]bool), make(map[uint64]parcel)
 	err = readJournal(dir, before, func(e *entry) {
-		some = true
 		switch e.What {
+		case tookOver:
+			whole = true
 		case didOwe, didPublish:
 			made := parcel{id: e.ID}
 			if e.Payload != digest(made.payload()) {
@@ -134,15 +136,16 @@ func (p *publisher) takeOver(dir, before string) (some bool, err error) {
 			p.remember(made.id)
 		}
 	})
+	if !whole || err != nil {
+		return false, err
+	}
 	var owed []entry
 	for made := range open {
 		p.owed = append(p.owed, made)
 		owed = append(owed, entry{Op: p.j.ops.Add(1), What: didOwe, ID: made.id, Payload: digest(made.payload())})
 	}
-	if len(owed) > 0 {
-		p.j.write(owed...)
-	}
-	return some, err
+	p.j.write(append(owed, entry{What: tookOver})...)
+	return true, nil
 }
 
 func (p *publisher) remember(id string) {

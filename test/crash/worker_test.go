@@ -162,38 +162,36 @@ type leftovers struct {
 }
 
 // takeOver reads what the process before has left, and writes it down again: the next one
-// reads this journal alone. The last one that came to write anything has taken over what
-// the others had left.
+// reads this journal alone. One that was killed before it had written everything down is
+// passed by.
 func takeOver(j *journal, dir string, before []string) (leftovers, error) {
 	for _, name := range slices.Backward(before) {
-		s, some, err := leftBy(dir, name)
+		s, whole, err := leftBy(dir, name)
 		if err != nil {
 			return s, err
 		}
-		if !some {
+		if !whole {
 			continue
 		}
+		var again []entry
 		for _, of := range []map[string]entry{s.open, s.reached} {
-			var again []entry
 			for key, e := range of {
 				e.Op, e.Again = j.ops.Add(1), true
 				of[key] = e
 				again = append(again, e)
 			}
-			if len(again) > 0 {
-				j.write(again...)
-			}
 		}
+		j.write(append(again, entry{What: tookOver})...)
 		return s, nil
 	}
+	j.write(entry{What: tookOver})
 	return leftovers{}, nil
 }
 
-// leftBy reads the journal of one process, and returns whether it had anything in it.
-func leftBy(dir, name string) (s leftovers, some bool, err error) {
+// leftBy reads the journal of one process, and returns whether it had taken over.
+func leftBy(dir, name string) (s leftovers, whole bool, err error) {
 	s = leftovers{open: make(map[string]entry), reached: make(map[string]entry)}
 	err = readJournal(dir, name, func(e *entry) {
-		some = true
 		switch key := e.Kind + " " + e.ID; e.What {
 		case didBegin:
 			s.open[key] = *e
@@ -202,9 +200,11 @@ func leftBy(dir, name string) (s leftovers, some bool, err error) {
 		case didEnd:
 			delete(s.open, key)
 			delete(s.reached, key)
+		case tookOver:
+			whole = true
 		}
 	})
-	return s, some, err
+	return s, whole, err
 }
 
 // last is the number that a series has reached.
