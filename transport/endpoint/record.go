@@ -127,16 +127,13 @@ func (r *record) asked(env *e1.Envelope) {
 	if len(env.Extensions) == 0 { // the usual case
 		return
 	}
-	if v, ok := env.Extensions.Lookup(extCaller); ok {
+	if v, ok := env.Extensions.Lookup(profiles.ExtCaller); ok {
 		r.digests.Caller = sha256.Sum256(v)
 	}
 	if v, ok := env.Extensions.Lookup(profiles.ExtTarget); ok {
 		r.digests.Target = sha256.Sum256(v)
 	}
 }
-
-// extCaller is the extension of any profile that names the caller.
-const extCaller = 51
 
 // sums returns the digests so far.
 func (r *record) sums() Digests {
