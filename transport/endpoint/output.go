@@ -110,16 +110,19 @@ func (o *output) sizeOf(env *e1.Envelope) (int, error) {
 // peer as far as it has said them.
 func (s *Session) limits() profiles.Limits {
 	most := profiles.Limits{Frame: s.opts.FrameLimit, Payload: s.opts.Envelope.MaxPayload, Extensions: s.opts.Envelope.MaxExtensions}
-	there := s.known.Limits()
-	for _, limit := range []struct {
-		most  *int
-		there int
-	}{{&most.Frame, there.Frame}, {&most.Payload, there.Payload}, {&most.Extensions, there.Extensions}} {
-		if limit.there > 0 {
-			*limit.most = min(*limit.most, limit.there)
-		}
+	if there := s.known.Limits(); there != (profiles.Limits{}) {
+		most.Frame, most.Payload = lower(most.Frame, there.Frame), lower(most.Payload, there.Payload)
+		most.Extensions = lower(most.Extensions, there.Extensions)
 	}
 	return most
+}
+
+// lower returns the lower of two limits, of which the other may be zero for none.
+func lower(limit, other int) int {
+	if other > 0 {
+		return min(limit, other)
+	}
+	return limit
 }
 
 // allows reports whether a message of a size is within the current limits.
