@@ -214,6 +214,29 @@ func TestAMessageOfSendThatOpensAnExchangeIsRecorded(t *testing.T) {
 	})
 }
 
+// A request waits for no record, and an answer only for that of its own exchange.
+func TestOnlyTerminalAnswersWaitForRecords(t *testing.T) {
+	overWire(t, func(t *testing.T, kind string) {
+		there, here := new(idKeeper), new(caller)
+		w := listen(t, kind, endpoint.Options{Recorder: there}, ending(profile(various)))
+		s := w.recording(t, here)
+		const asked = 3
+		for range asked {
+			if got := ask(t, s, "one"); got != "answer" {
+				t.Fatal(got)
+			}
+		}
+		here.last(t, asked)
+		for k, want := range map[*keeper]int{&here.keeper: 0, &there.keeper: asked} {
+			k.mu.Lock()
+			if k.commits != want {
+				t.Errorf("records were written %d times before octets were sent, want %d", k.commits, want)
+			}
+			k.mu.Unlock()
+		}
+	})
+}
+
 // A call that is given up is recorded with what has arrived.
 func TestACallWithoutItsLastAnswerIsRecordedAsItEnds(t *testing.T) {
 	here := new(caller)

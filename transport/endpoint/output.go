@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -77,6 +78,9 @@ type output struct {
 	closed  bool
 	err     error
 	wrote   bool // anything was ever written
+
+	recorded  atomic.Uint64 // exchanges of which the terminal answer is queued, or about to be
+	committed uint64        // of them, those with a written record; owned by the writing goroutine
 
 	deadline time.Time // current write deadline; owned by the writing goroutine
 	room     room.Gate // wakes waiting senders after each write
@@ -412,8 +416,9 @@ func (o *output) writeChunk(p []byte) error {
 	}
 	o.mu.Unlock()
 	defer o.mu.Lock()
-	if keeper := o.l.s.ep.recorder; keeper != nil {
-		keeper.Commit()
+	if n := o.recorded.Load(); n != o.committed {
+		o.l.s.ep.recorder.Commit()
+		o.committed = n
 	}
 	for len(p) > stride {
 		if err := o.writeWithin(p[:stride], now); err != nil {

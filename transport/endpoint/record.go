@@ -32,8 +32,8 @@ type Recorder interface {
 	// first call as Begun.
 	Record(r Report) uint64
 
-	// Commit is called before octets are sent to a peer. It returns when all earlier
-	// records are written.
+	// Commit is called before a terminal answer is sent to a peer. It returns when all
+	// earlier records are written.
 	Commit()
 }
 
@@ -202,6 +202,7 @@ func (l *lane) last(a *account, req *profiles.Request, fault *profiles.Error, ct
 		v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
 	}
 	l.s.record(a, req, &v, ctx, false)
+	l.out.recorded.Add(1)
 }
 
 // forget gives the record of an exchange back that has ended.

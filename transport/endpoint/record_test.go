@@ -22,6 +22,7 @@ type keeper struct {
 	refuse  error
 	gate    chan struct{} // Commit waits for it; nil: it does not
 	written int           // records when Commit was called last
+	commits int
 }
 
 func (k *keeper) Admit(*profiles.Request) error {
@@ -48,6 +49,7 @@ func (k *keeper) Commit() {
 	k.mu.Lock()
 	gate := k.gate
 	k.written = len(k.records)
+	k.commits++
 	k.mu.Unlock()
 	if gate != nil {
 		<-gate
