@@ -97,8 +97,8 @@ func faultOf(e *profiles.Error) *Fault {
 	case profiles.Internal:
 		f.Code = CodeInternal
 	}
-	if e.Domain || e.Detail == DetailNotServed || e.Detail == profiles.ErrChain.Detail {
-		// A2A-SDL has no code for forwarding, for hints and credentials, and for who does not speak it.
+	if e.Domain || e.Code == profiles.SecurityPolicy && !e.Denied {
+		// A2A-SDL has no code for forwarding, for hints, credentials and callers, and for who does not speak it.
 		f.Reason, f.Text = e.Detail, e.Text
 	}
 	switch e.Detail {
