@@ -23,6 +23,11 @@ import (
 // hintedSession is a connection of somebody who hears of violations.
 func (r *running) hintedSession(address string) (*session, <-chan string) {
 	r.t.Helper()
+	return r.hintedSessionOf(address, devpki.Client(filepath.Join(r.dir, "pki")))
+}
+
+func (r *running) hintedSessionOf(address string, f devpki.Files) (*session, <-chan string) {
+	r.t.Helper()
 	told := make(chan string, 16)
 	set, err := all.New(all.Options{Hints: policyhint.Options{Told: func(_ *profiles.Peer, v *policyhint.ViolationError) {
 		told <- v.Key + " " + v.Scope + " " + v.Reason
@@ -34,7 +39,7 @@ func (r *running) hintedSession(address string) (*session, <-chan string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	conn, err := connect(r.t, address, devpki.Client(filepath.Join(r.dir, "pki")))
+	conn, err := connect(r.t, address, f)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -224,4 +225,12 @@ func TestHintsCrossToPartnersWithEveryProfile(t *testing.T) {
 		}
 		_ = b
 	})
+}
+
+// refusedIn returns an error if an answer says that a hint or a chain forbids something.
+func refusedIn(answer string) error {
+	if strings.Contains(answer, "policy hint") || strings.Contains(answer, "chain of credentials") {
+		return errors.New(answer)
+	}
+	return nil
 }
