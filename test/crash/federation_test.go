@@ -309,7 +309,7 @@ func (f *federation) settle(t *testing.T) {
 		all.Go(func() {
 			var err error
 			to := hop{u.of.name, clientOf(u.from.name)}
-			if dead[i], err = audit(t.Context(), u.journals, u.from.dial, to); err != nil {
+			if dead[i], err = drain(t.Context(), u.journals, u.from.dial, to); err != nil {
 				f.add("%s: deliveries: %v", u.journals, err)
 			}
 		})

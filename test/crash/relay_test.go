@@ -85,7 +85,7 @@ func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t 
 	}
 	finish(rolePublisher)
 	began := time.Now()
-	dead, err := audit(t.Context(), dir, r.dial, hop{})
+	dead, err := drain(t.Context(), dir, r.dial, hop{})
 	drained := time.Since(began)
 	finish(roleConsumer)
 	if err != nil {

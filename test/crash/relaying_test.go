@@ -60,7 +60,7 @@ func (w *relaying) check(ctx context.Context, dial dialer) {
 	bounded, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { w.consume(bounded, roleConsumer+"-late") })
-	dead, err := audit(ctx, w.journal, dial, hop{})
+	dead, err := drain(ctx, w.journal, dial, hop{})
 	cancel()
 	all.Wait()
 	if err != nil {

@@ -36,10 +36,10 @@ func (h hop) atPartner(id string) string {
 	return string(relay.Forward(&relay.Delivery{Publisher: h.publisher, ID: []byte(id)}).ID)
 }
 
-// audit waits until the relay is done with every delivery, writes down how each
+// drain waits until the relay is done with every delivery, writes down how each
 // stands, publishes some of them again, and returns what is dead. It speaks for
 // the publishers, which are gone.
-func audit(ctx context.Context, dir string, dial dialer, to hop) (map[string]grave, error) {
+func drain(ctx context.Context, dir string, dial dialer, to hop) (map[string]grave, error) {
 	ids, err := published(dir)
 	if err != nil {
 		return nil, err
