@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -44,6 +46,9 @@ func (w *worker) call(ctx context.Context) {
 func (w *worker) callOnce(ctx context.Context, l *line, key string) {
 	w.j.begin(entry{What: didBegin, Kind: aCall, ID: key})
 	l.do(ctx, func(ctx context.Context, c *client.Client) error {
+		if err := c.SetTrace(ctx, trace(aCall, key), obs.IDs{}); err != nil {
+			return err
+		}
 		result, err := rpc.Invocation{Method: w.of(method), Params: []byte(key), IdempotencyKey: key}.Call(ctx, c.Session)
 		e := entry{What: didEnd, Kind: aCall, ID: key, Text: endOK, Payload: digest(result)}
 		if failed := (*rpc.Error)(nil); errors.As(err, &failed) && !failed.Retryable {
@@ -54,6 +59,17 @@ func (w *worker) callOnce(ctx context.Context, l *line, key string) {
 		w.j.begin(e)
 		return nil
 	})
+}
+
+// traceOf is the id of the trace of a task or a call, by which its records are found, and
+// trace the trace.
+func traceOf(kind, id string) string {
+	sum := sha256.Sum256([]byte(kind + " " + id))
+	return hex.EncodeToString(sum[:16])
+}
+
+func trace(kind, id string) profiles.Trace {
+	return profiles.Trace{Parent: "00-" + traceOf(kind, id) + "-0000000000000001-00"}
 }
 
 // resultOf is what the method and the tool answer when they have run for the first time.
@@ -70,6 +86,9 @@ func (w *worker) callTool(ctx context.Context) {
 		}
 		for ; ; n++ {
 			id := fmt.Sprintf("%s.tool-%d", w.Name, n)
+			if err := c.SetTrace(ctx, trace(aToolCall, id), obs.IDs{}); err != nil {
+				return err
+			}
 			w.j.begin(entry{What: didBegin, Kind: aToolCall, ID: id})
 			result, err := m.Call(ctx, "tools/call", map[string]any{"name": toolName, "arguments": map[string]string{"id": id}}, nil)
 			said := (*client.MCPError)(nil)
@@ -119,6 +138,9 @@ func (w *worker) followTask(ctx context.Context, l *line, input string, id []byt
 		t.Kind, o.Agent = w.behind(kind), ""
 	}
 	l.do(ctx, func(ctx context.Context, c *client.Client) error {
+		if err := c.SetTrace(ctx, trace(aTask, input), obs.IDs{}); err != nil {
+			return err
+		}
 		o.Resume, o.After = again, last
 		d, err := c.A2A().Send(ctx, c.Session, t, o)
 		if err != nil {

@@ -40,6 +40,9 @@ type post struct {
 	Rig      string // directory of the swpd that it connects to
 	Journals string // directory
 	Via      string // partner of that swpd whose resources it uses; empty: the swpd's own
+
+	Exchanges string     // directory in which the process notes its exchanges; empty: it does not
+	opened    *exchanges // that notes them, or nil
 }
 
 // lanes is on how many connections a publisher publishes.
@@ -59,6 +62,13 @@ func child(octets string) error {
 		return err
 	}
 	ctx := context.Background()
+	if p.Exchanges != "" {
+		j, err := openJournal(p.Exchanges, filepath.Base(p.Journals)+"-"+p.Name)
+		if err != nil {
+			return err
+		}
+		p.opened = &exchanges{j}
+	}
 	switch p.Role {
 	case roleConsumer:
 		c, err := newConsumer(p.Journals, p.Name)
@@ -94,7 +104,7 @@ func (p post) dialer(who func(string) devpki.Files, via string) dialer {
 	luck := chances(p.Name + " dials")
 	scheme := []string{tlsScheme, quicScheme}[luck.IntN(2)]
 	return func(ctx context.Context, set *all.Set) (*client.Client, error) {
-		return connect(ctx, addresses(p.Rig)[scheme], via, who(filepath.Join(p.Rig, "pki")), set)
+		return connect(ctx, addresses(p.Rig)[scheme], via, who(filepath.Join(p.Rig, "pki")), set, p.opened)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 // TestST01FederationWithEveryProcessKilledAndTheLinkCutNothingAcknowledgedIsLost has two
 // organisations use each other's relay, events, states, artifacts, agents, methods and
 // tools, and kills every process and disturbs the link at random moments. What each
-// process did is in a journal of its own; history.judge holds them against the contract.
+// process did is in a journal of its own; history.judge holds them against the contract, and
+// judgeTrails against the audit trails of both.
 func TestST01FederationWithEveryProcessKilledAndTheLinkCutNothingAcknowledgedIsLost(t *testing.T) {
 	sown(t)
 	d := 20 * time.Second
@@ -75,6 +76,10 @@ var perUse = []struct {
 	{roleGiver, false, 2}, {roleTaker, false, 2}, {roleTaker, true, 1}, {roleCaller, false, 2},
 }
 
+// auditConfig has both ends keep all that they record, with what tells which record of one is
+// which of the other.
+const auditConfig = "audit: {receipts: true, size: 1TiB}\n"
+
 func newFederation(t *testing.T) *federation {
 	t.Helper()
 	f := &federation{faults: new(faults), dir: keptDir(t, "federation"), done: make(map[string]int)}
@@ -85,7 +90,7 @@ func newFederation(t *testing.T) *federation {
 	}
 	for i, o := range f.orgs {
 		f.uses[i] = &use{from: o, of: f.orgs[1-i], journals: filepath.Join(f.dir, o.name+"-at-"+f.orgs[1-i].name)}
-		if err := errors.Join(os.Mkdir(filepath.Join(f.dir, o.name), 0o700), os.Mkdir(f.uses[i].journals, 0o700)); err != nil {
+		if err := errors.Join(os.MkdirAll(exchangesIn(filepath.Join(f.dir, o.name)), 0o700), os.Mkdir(f.uses[i].journals, 0o700)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +99,12 @@ func newFederation(t *testing.T) *federation {
 		partner := fmt.Sprintf("partners: {%s: {identity: %q, trust: [%q], addresses: [%s]}}\n",
 			other.name, other.identity, filepath.Join(f.dir, other.name, "pki", "ca.crt"), other.route.addresses())
 		dir := filepath.Join(f.dir, o.name)
-		o.rig = newRigOf(t, dir, o.identity, filepath.Join(dir, "data"), relayConfig()+workConfig(t, f.uses[1-i].journals)+partner)
+		o.rig = newRigOf(t, dir, o.identity, filepath.Join(dir, "data"), relayConfig()+workConfig(t, f.uses[1-i].journals)+partner+auditConfig)
+		j, err := openJournal(exchangesIn(dir), auditor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.opened = &exchanges{j}
 	}
 	var starting sync.WaitGroup
 	for _, o := range f.orgs { // each needs the authority of the other
@@ -148,6 +158,7 @@ func (u *use) begin(t *testing.T, f *federation) {
 			if of.there {
 				p.Rig, p.Via = u.of.dir, ""
 			}
+			p.Exchanges = exchangesIn(p.Rig)
 			number[of.role]++
 			s := newSeries(p)
 			if err := s.start(); err != nil {
@@ -340,6 +351,38 @@ func (f *federation) settle(t *testing.T) {
 			f.add("%s: %s", o.name, line)
 		}
 	}
+	if err := f.judgeTrails(t); err != nil {
+		f.add("the audit trails: %v", err)
+	}
+}
+
+// judgeTrails holds the audit trails of both ends against each other, and against the journals.
+func (f *federation) judgeTrails(t *testing.T) error {
+	t.Helper()
+	trails := make(map[*organisation]*trail)
+	for i, o := range f.orgs {
+		tr, err := readTrail(t.Context(), trail{name: o.name, identity: o.identity}, f.orgs[1-i].identity, o.dir, f.add)
+		if err != nil {
+			return err
+		}
+		n, err := readNoted(exchangesIn(o.dir))
+		if err != nil {
+			return err
+		}
+		judgeNear(n, tr, f.add)
+		trails[o] = tr
+		t.Logf("%s has records of %d exchanges of clients, of %d at the partner and %d of it", o.name, len(tr.clients), len(tr.sent), len(tr.partner))
+	}
+	for _, u := range f.uses {
+		h, err := readAll(u.journals)
+		if err != nil {
+			return err
+		}
+		near, far := trails[u.from], trails[u.of]
+		judgeLink(near, far, livedIn(u.from.past()), livedIn(u.of.past()), f.add)
+		judgeErrands(h, near, far, f.add)
+	}
+	return nil
 }
 
 // clientOf is the identity of the clients of an organisation.

@@ -154,6 +154,20 @@ func (j *journal) write(entries ...entry) {
 	j.sync(j.written)
 }
 
+// note writes an entry that outlives the process, without waiting for the disk.
+func (j *journal) note(e entry) {
+	e.Op, e.At = j.ops.Add(1), clock()
+	line, err := json.Marshal(e)
+	if err == nil {
+		j.mu.Lock()
+		_, err = j.file.Write(append(line, '\n'))
+		j.mu.Unlock()
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
 // sync returns when what was written so far is on disk, for all who wait for that at
 // once. The caller holds mu.
 func (j *journal) sync(mark uint64) {

@@ -56,9 +56,10 @@ const (
 // rig is a swpd that is killed and started again on the same data. Every start
 // has other ports.
 type rig struct {
-	t    *testing.T
-	dir  string
-	file string // configuration
+	t      *testing.T
+	dir    string
+	file   string     // configuration
+	opened *exchanges // notes what clients of this process do; nil: nobody does
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -256,21 +257,25 @@ func (r *rig) as(who func(dir string) devpki.Files, via string) dialer {
 		r.mu.Lock()
 		addr := r.addrs[tlsScheme]
 		r.mu.Unlock()
-		return connect(ctx, addr, via, who(filepath.Join(r.dir, "pki")), set)
+		return connect(ctx, addr, via, who(filepath.Join(r.dir, "pki")), set, r.opened)
 	}
 }
 
 // connect connects to an address, or fails if there is none.
-func connect(ctx context.Context, addr, via string, files devpki.Files, set *all.Set) (*client.Client, error) {
+func connect(ctx context.Context, addr, via string, files devpki.Files, set *all.Set, opened *exchanges) (*client.Client, error) {
 	if addr == "" {
 		return nil, errDown
 	}
 	if via != "" {
 		addr += "/" + via
 	}
-	return client.Dial(ctx, addr, client.Options{
+	o := client.Options{
 		Identity: client.Identity{Cert: files.Cert, Key: files.Key, CA: files.CA}, Profiles: set, Partner: via != "",
-	})
+	}
+	if opened != nil {
+		o.Endpoint.Recorder = opened
+	}
+	return client.Dial(ctx, addr, o)
 }
 
 // logTail keeps the end of what swpd logs, and every panic.

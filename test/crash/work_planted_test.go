@@ -70,9 +70,8 @@ func clean() *planted {
 	}
 }
 
-// found writes the journals and returns what the judge finds wrong. Each entry that names
-// no Op has one of its own.
-func (p *planted) found(t *testing.T) string {
+// write writes the journals into a directory. Each entry that names no Op has one of its own.
+func (p *planted) write(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"giver-0.0", "taker-0.0", "taker-0.1", "caller-0.0", "executor-0.0", "executor-0.1", "backend", "tools-1", "tools-2", inspector} {
@@ -91,8 +90,14 @@ func (p *planted) found(t *testing.T) string {
 			j.write(e)
 		}
 	}
+	return dir
+}
+
+// found returns what the judge finds wrong.
+func (p *planted) found(t *testing.T) string {
+	t.Helper()
 	var list []string
-	if _, err := verdict(dir, p.known, func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }); err != nil {
+	if _, err := verdict(p.write(t), p.known, func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(list, "\n")
