@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,9 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/transport"
 )
 
 // copyFile puts the content of one file into another.
@@ -186,26 +191,51 @@ func TestReloadRefusesAKeyThatEveryUserCanRead(t *testing.T) {
 	r.await("so every user can reach the private key")
 }
 
-// The list itself changes, not only the files that it names.
+// The list itself changes, not only the files that it names. Meanwhile every call of a
+// trusted peer is answered. A peer whose authority is removed is cut off.
 func TestTL10AuthoritiesAreAddedToTheListAndTakenFromIt(t *testing.T) {
-	overTLSAndQUIC(t, func(t *testing.T, transport int) {
-		r := start(t, "")
+	overTLSAndQUIC(t, func(t *testing.T, number int) {
+		r := start(t, childYAML(t)+everyoneYAML)
 		other := foreign(t)
 		stranger := devpki.Client(other)
 		ca := stranger.CA
 		stranger.CA = filepath.Join(r.dir, "pki", "ca.crt")
-		kept := r.mustDial(r.addrs[transport])
+		kept, busy := r.mustDial(r.addrs[number]), r.mustDial(r.addrs[number])
+		answer, release := kept.waits(t, "child", kept.begin(t, "child"))
+		ctx, stop := context.WithCancel(t.Context())
+		var load sync.WaitGroup
+		var calls atomic.Int64
+		load.Go(func() {
+			for ctx.Err() == nil {
+				if err := echo(t, busy); err != nil {
+					t.Errorf("a call of a trusted peer: %v", err)
+					return
+				}
+				calls.Add(1)
+			}
+		})
 		r.rewrite("ca: [pki/ca.crt]", "ca: [pki/ca.crt, '"+ca+"']")
 		if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 {
 			t.Errorf("answer %+v", got)
 		}
-		gone, err := dialWith(t, r.addrs[transport], stranger)
+		gone, err := dialWith(t, r.addrs[number], stranger)
 		if err == nil {
 			err = echo(t, gone)
 		}
 		if err != nil {
 			t.Fatalf("a peer of the new authority: %v", err)
 		}
+		lost, unneeded := gone.waits(t, "child", gone.begin(t, "child"))
+		defer unneeded()
+		last := make(chan error, 1)
+		load.Go(func() {
+			for {
+				if err := echo(t, gone); err != nil {
+					last <- err
+					return
+				}
+			}
+		})
 		r.rewrite("ca: [pki/ca.crt, '"+ca+"']", "ca: [pki/ca.crt]")
 		r.reloaded()
 		select {
@@ -213,13 +243,62 @@ func TestTL10AuthoritiesAreAddedToTheListAndTakenFromIt(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("a peer that is not trusted any more is still connected")
 		}
-		if s, err := dialWith(t, r.addrs[transport], stranger); err == nil && echo(t, s) == nil {
+		// It is cut off without an answer. QUIC has a code for the reason; the log has it always.
+		if got := <-lost; strings.Contains(got, "result") {
+			t.Errorf("the call of a peer that is not trusted any more: %s", got)
+		}
+		if err := <-last; gone.Context().Err() == nil {
+			t.Errorf("a call of the new authority: %v", err)
+		}
+		if closed, ok := errors.AsType[*transport.CloseError](context.Cause(gone.Context())); number == 1 && (!ok || closed.Code != uint64(profiles.SecurityPolicy)) {
+			t.Errorf("the connection has ended with %v, want the code of SECURITY_POLICY", context.Cause(gone.Context()))
+		}
+		r.await(`"reason":"untrusted"`)
+		if s, err := dialWith(t, r.addrs[number], stranger); err == nil && echo(t, s) == nil {
 			t.Error("a peer that is not trusted any more was let in")
+		}
+		stop()
+		load.Wait()
+		if calls.Load() == 0 {
+			t.Error("no call was made meanwhile")
+		}
+		release()
+		if got, want := <-answer, `{"jsonrpc":"2.0","id":1,"result":"waited"}`; got != want {
+			t.Errorf("the call of a trusted peer that was under way: %s, want %s", got, want)
 		}
 		if err := echo(t, kept); err != nil {
 			t.Errorf("a trusted peer: %v", err)
 		}
 	})
+}
+
+// waits calls a tool of a child that answers when release is called, and returns when it
+// has begun.
+func (s *session) waits(t *testing.T, target, session string) (answer <-chan string, release func()) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	told := make(chan string, 1)
+	go func() {
+		result, err := s.ask(t, mcpmap.Call{
+			Target: target, Session: session,
+			Octets: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"socket":%q}}}`, socket),
+		})
+		if err != nil {
+			told <- err.Error()
+			return
+		}
+		told <- string(result.Octets)
+	}()
+	waiting, err := ln.Accept() // the call has reached the child
+	if err != nil {
+		t.Fatal(err)
+	}
+	return told, func() { _ = waiting.Close() }
 }
 
 func TestTL10AnotherCertificateIsNamed(t *testing.T) {

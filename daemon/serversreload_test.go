@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,28 +167,7 @@ func TestARemovedServerEndsWithWhatIsUnderWay(t *testing.T) {
 		s := r.mustDial(r.addrs[transport])
 		session := s.begin(t, "gone")
 		pid := s.pid(t, "gone", session)
-		socket := filepath.Join(t.TempDir(), "s")
-		ln, err := net.Listen("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = ln.Close() }()
-		answer := make(chan string, 1)
-		go func() {
-			result, err := s.ask(t, mcpmap.Call{
-				Target: "gone", Session: session,
-				Octets: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","arguments":{"socket":%q}}}`, socket),
-			})
-			if err != nil {
-				answer <- err.Error()
-				return
-			}
-			answer <- string(result.Octets)
-		}()
-		waiting, err := ln.Accept() // the call has reached the child
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer, release := s.waits(t, "gone", session)
 		r.rewrite(serverYAML(t, "gone", "1"), "")
 		r.reloaded()
 		late := r.mustDial(r.addrs[transport]).mustAsk(t, "gone", initialize)
@@ -199,8 +177,8 @@ func TestARemovedServerEndsWithWhatIsUnderWay(t *testing.T) {
 		if got := s.tools(t); slices.ContainsFunc(got, func(id string) bool { return strings.HasPrefix(id, "gone/") }) {
 			t.Errorf("tools %v", got)
 		}
-		_ = waiting.Close()
-		if got, want := <-answer, `{"jsonrpc":"2.0","id":2,"result":"waited"}`; got != want {
+		release()
+		if got, want := <-answer, `{"jsonrpc":"2.0","id":1,"result":"waited"}`; got != want {
 			t.Errorf("the call under way: %s, want %s", got, want)
 		}
 		for _, name := range []string{session, ""} { // named, and the current one of this connection
