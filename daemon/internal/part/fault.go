@@ -3,7 +3,7 @@ package part
 import (
 	"sync/atomic"
 
-	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/internal/boundlog"
 )
 
 // Fault is why something does not work now. The zero value is no fault. It is safe for

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/internal/boundlog"
 	"github.com/slimwire/swp/internal/plain"
 )
 

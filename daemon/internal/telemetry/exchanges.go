@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/daemon/accesslog"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/accesslog"
 	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/profiles"

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/internal/part"
-	"github.com/slimwire/swp/daemon/tracing"
+	"github.com/slimwire/swp/daemon/internal/tracing"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport/endpoint"
 )

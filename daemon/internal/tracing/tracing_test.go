@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/slimwire/swp/daemon/tracing"
+	"github.com/slimwire/swp/daemon/internal/tracing"
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/obs"

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/slimwire/swp/daemon/boundlog"
+	"github.com/slimwire/swp/daemon/internal/boundlog"
 )
 
 // Mode says which exchanges get a line.

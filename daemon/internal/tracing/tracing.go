@@ -86,7 +86,7 @@ func New(opts Options) (*Tracer, error) {
 		sdktrace.WithRawSpanLimits(limits),
 		sdktrace.WithSpanProcessor(s.processor()),
 	)
-	t.tracer = t.provider.Tracer("github.com/slimwire/swp/daemon/tracing")
+	t.tracer = t.provider.Tracer("github.com/slimwire/swp/daemon/internal/tracing")
 	return t, nil
 }
 
