@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ type Status struct {
 	Health
 	Version   string    `json:"version"`
 	Identity  string    `json:"identity"`
-	Config    string    `json:"config"` // file, empty for the built-in one
+	Config    string    `json:"config"` // absolute path of the file, empty for the built-in one
 	Started   time.Time `json:"started"`
 	Addresses []string  `json:"addresses"`
 	HTTP      string    `json:"http"` // address for HTTP clients, or empty
@@ -33,13 +34,25 @@ type Status struct {
 	Certificates []identity.Info `json:"certificates"` // in force, and the last ones of partners
 }
 
+// absolute returns the absolute path of a file; empty stays empty.
+func absolute(file string) string {
+	if file == "" {
+		return ""
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return file
+	}
+	return path
+}
+
 func (d *daemon) status() Status {
 	stats := d.parts.Stats()
 	return Status{
 		Health:    d.health.look(),
 		Version:   d.opts.Version,
 		Identity:  d.credentials.Identity(),
-		Config:    d.config.Source,
+		Config:    absolute(d.config.Source),
 		Started:   d.started,
 		Addresses: d.listeners.Addresses(),
 		HTTP:      d.fronts.URL(),

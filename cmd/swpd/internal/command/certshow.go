@@ -94,11 +94,7 @@ func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, e
 
 // inForce asks a running swpd.
 func inForce(file, at string) ([]certinfo.Info, error) {
-	admin, err := adminAddress(at, file)
-	if err != nil {
-		return nil, err
-	}
-	s, err := askStatus(admin)
+	_, s, err := askStatus(at, file)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func newStatus() *cobra.Command {
 		Short: "Show the state of a running swpd",
 		Long: `Ask the swpd on this machine, through its admin listener, whether it is ready and
 what it serves. The exit code is 3 if it runs but is not ready, 1 if it does not
-answer.`,
+answer, or if the swpd that answers runs with another file than --config.`,
 		Example: `  swpd status
   swpd status --config swpd.yaml
   swpd status --admin 127.0.0.1:7790 --json`,
@@ -36,11 +36,7 @@ answer.`,
 	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		admin, err := adminAddress(*at, *file)
-		if err != nil {
-			return err
-		}
-		s, err := askStatus(admin)
+		_, s, err := askStatus(*at, *file)
 		if err != nil {
 			return err
 		}
@@ -76,9 +72,36 @@ func adminAddress(at, file string) (string, error) {
 	return admin, nil
 }
 
-func askStatus(at string) (*daemon.Status, error) {
-	var s daemon.Status
-	return &s, ask(at, http.MethodGet, "/status", &s)
+// askStatus asks the swpd of a configuration, or the one at an address, and returns its
+// address. Another one, which happens to listen on the address in the file, is an error.
+func askStatus(at, file string) (admin string, s *daemon.Status, err error) {
+	admin, err = adminAddress(at, file)
+	if err != nil {
+		return "", nil, err
+	}
+	s = new(daemon.Status)
+	if err := ask(admin, http.MethodGet, "/status", s); err != nil {
+		return "", nil, err
+	}
+	if at == "" && file != "" && !sameFile(s.Config, file) {
+		with := s.Config
+		if with == "" {
+			with = "the built-in configuration"
+		}
+		return "", nil, fmt.Errorf("another swpd listens on %s: it runs with %s as %s, not with %s; swpd status --admin %s asks that one",
+			admin, with, s.Identity, file, admin)
+	}
+	return admin, s, nil
+}
+
+// sameFile reports whether two names are those of one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // ask puts a request to the admin listener of a running swpd and reads the
