@@ -343,6 +343,10 @@ func TestTemplateIsValidAndShowsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const most = 35 // lines that a new user reads
+	if lines := strings.Count(string(Template(New{Identity: "spiffe://example.org/edge", Listen: listen})), "\n"); lines > most {
+		t.Errorf("the short one has %d lines, want at most %d", lines, most)
+	}
 	for _, full := range []bool{false, true} {
 		c, err := load(t, d, string(Template(New{Identity: "spiffe://example.org/edge", Listen: listen, Full: full})))
 		if err != nil {
