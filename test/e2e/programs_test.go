@@ -19,7 +19,7 @@ import (
 
 // built builds what the tests run, once, and returns the directory it is in.
 var built = sync.OnceValues(func() (string, error) {
-	return programs.Build("cmd/swpd", "cmd/swp-client", "examples/mcp-modern", "examples/mcp-legacy", "examples/rpc-backend")
+	return programs.Build("cmd/swpd", "cmd/swp-client", "cmd/spec-vector-runner", "examples/mcp-modern", "examples/mcp-legacy", "examples/rpc-backend")
 })
 
 func TestMain(m *testing.M) {
