@@ -15,7 +15,7 @@ demo-agents: ## a task that survives the death of its sender and of swpd
 	@scripts/agents.sh $(abspath $(BIN))
 
 .PHONY: demo-federation
-demo-federation: ## two organisations, each profile across both, one of them killed in the middle
+demo-federation: ## two organisations: each profile across both, one killed in the middle, their trails and a proof
 	@$(build-for) ./examples/mcp-modern
 	@scripts/federation.sh $(abspath $(BIN))
 

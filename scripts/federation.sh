@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Two organisations with an authority each: a client of beta uses at acme, through both
-# endpoints, what each profile has; acme is killed and started again in the middle.
+# endpoints, what each profile has; acme is killed and started again in the middle. Then a
+# third party judges what both have recorded.
 # Usage: federation.sh DIR, where make demo-federation has put the programs.
 set -euo pipefail
 
@@ -35,6 +36,14 @@ says() {
 	cat said
 	grep -q -- "$want" said || { echo "demo: want $want" >&2; exit 1; }
 }
+# refused PATTERN ORG COMMAND wants a command of the client to be refused by an organisation.
+refused() {
+	local want=$1 by=$2
+	shift 2
+	! client "$@" >said 2>&1 || { cat said; echo "demo: it was done" >&2; exit 1; }
+	cat said
+	grep -q -- "$want" said && grep -q "spiffe://$by.example/swpd" said
+}
 # runs ORG starts the endpoint of an organisation.
 runs() {
 	rm -f "$1/addresses"
@@ -44,13 +53,15 @@ runs() {
 connected() { [[ $(grep -c '"partner connected"' beta.log) -ge $1 ]]; }
 tools_listed() { "$bin/swp-client" tools ls "$here" | grep -q acme/; }
 held() { "$bin/swp-client" artifact ls "$here/acme" >/dev/null && [[ $(du -s acme/data | cut -f1) -gt 30000 ]]; }
+proved() { "$bin/swpd" audit prove "${sent%% *}" --config beta/swpd.yaml --to exchange.json >proved 2>&1; }
+stops() { kill -TERM "$1" && wait "$1"; }
 processed() { "$bin/swp-client" relay status "$here" 0a | grep -q acked; }
 
 say "two organisations, each with its own authority; acme lets beta use what is named here"
 "$bin/swpd" init --dir acme --name spiffe://acme.example/swpd --listen "$acme" >/dev/null
 "$bin/swpd" init --dir beta --name spiffe://beta.example/swpd --listen "$beta" --partner acme >/dev/null
 cat >rules <<'YAML'
-    - {identity: "spiffe://beta.example/swpd", profile: [rpc, state, artifact]}
+    - {identity: "spiffe://beta.example/swpd", profile: [rpc, state, artifact, policyhint]}
     - {identity: "spiffe://beta.example/swpd", profile: mcp, name: [shared, "shared/*"]}
     - {identity: "spiffe://beta.example/swpd", profile: a2a, operation: task, name: report}
     - {identity: "spiffe://beta.example/swpd", profile: events, name: "orders.*"}
@@ -63,10 +74,15 @@ sed -i '/^access:/a\  deny: [{identity: "**", for: "spiffe://beta.example/agents
 for caller in ann bob; do
 	"$bin/swpd" cert new --name "spiffe://beta.example/agents/$caller" --pki beta/pki >/dev/null
 done
+# Both say what holds at acme, and sign receipts of what crosses.
+sed -i '/^  acme:/a\    hints: {region: eu-west-1, pii: false}' beta/swpd.yaml
+echo 'audit: {receipts: true}' | tee -a acme/swpd.yaml >>beta/swpd.yaml
 cat >>acme/swpd.yaml <<YAML
 mcp:
   servers:
-    shared: {command: $bin/mcp-modern}
+    shared:
+      command: $bin/mcp-modern
+      hints: {region: eu-west-1, pii: true}
 a2a:
   workers:
     reports: {kinds: [report], command: cat}
@@ -94,6 +110,11 @@ grep -q 'for spiffe://beta.example/agents/ann  mcp tools/call  shared/add  ok' s
 grep -q 'for spiffe://beta.example/agents/bob .* denied  access.deny' said
 show "$bin/swpd" check --config acme/swpd.yaml --as spiffe://beta.example/swpd --for spiffe://beta.example/agents/bob --may mcp tools/call shared/add
 ! "$bin/swpd" check --config acme/swpd.yaml --as spiffe://beta.example/swpd --for spiffe://beta.example/agents/bob --may mcp tools/call shared/add
+
+say "policy hints: one is kept, one is broken at beta, one at acme, which knows more of its server"
+says '"sum":42' mcp call "$here/acme/shared" add a=2 b=40 --policy region=eu
+refused 'MUST region for connection' beta mcp call "$here/acme/shared" add a=2 b=40 --policy region=mars
+refused 'MUST no_pii' acme mcp call "$here/acme/shared" add a=2 b=40 --policy no_pii=true
 
 say "tools of acme, as beta lists them"
 says 'acme/shared/add' tools ls "$here"
@@ -145,4 +166,28 @@ grep -q 'spiffe://acme.example/swpd' said
 show "$bin/swpd" check --config beta/swpd.yaml --as spiffe://beta.example/swp-client --may events publish acme/secrets.new
 "$bin/swpd" check --config beta/swpd.yaml --as spiffe://beta.example/swp-client --may events publish acme/secrets.new
 
-say "done: stopping both"
+say "a proof of what acme has answered, for a third party that has only the file and the authority of acme"
+sent=$("$bin/swpd" audit find --config beta/swpd.yaml --action exchange-sent --partner acme --profile mcp | tail -n 1)
+echo "$sent"
+until_true proved # acme signs at most once a second
+show "$bin/swpd" audit prove "${sent%% *}" --config beta/swpd.yaml --to exchange.json
+cat proved
+client audit check exchange.json --ca acme/pki/ca.crt --signer spiffe://acme.example/swpd
+! client audit check exchange.json --ca beta/pki/ca.crt 2>&1 # which does not vouch for acme
+
+say "both stop, and their trails are verified"
+stops "$swpd"
+swpd=''
+stops "$worker"
+worker=''
+for org in acme beta; do
+	run "$bin/swpd" audit verify --ca "$org/pki/ca.crt" --identity "spiffe://$org.example/swpd" "$org/data/audit"
+done
+
+say "somebody makes of bob's denial a permission, by hand"
+segment=$(grep -l agents/bob acme/data/audit/* | head -n 1)
+sed -i '/agents\/bob/s/"denied"/"ok"/' "$segment"
+! "$bin/swpd" audit verify --config acme/swpd.yaml | tee said
+grep -q 'faults *[1-9]' said
+
+say "done"
