@@ -107,7 +107,7 @@ func conditioned(t *testing.T, transport int) (*peers, []deed) {
 	r := start(t, conditionedAccess+"endpoint: {"+here+"}\nlimits: {error_budget: 1000}\n"+
 		"slip: {relay: [sleeper]}\nsdl: {agent_id: "+sdlServer+", tools: {allow: [sys.ping, child/note]}}\n"+
 		strings.Replace(childYAML(t, ", NOTES: '"+file+"'"), "      command:", "      "+here+"\n      command:", 1)+
-		fmt.Sprintf("a2a: {workers: {one: {kinds: [k, sdl/task.v1], command: sh, args: [-c, 'cat >>%s; echo >>%[1]s'], %s}}}\n", file, here)+
+		fmt.Sprintf("a2a: {workers: {one: {kinds: [k, sdl/task.v1], command: sh, args: [-c, 'text=$(cat); echo \"$text\" >>%s'], %s}}}\n", file, here)+
 		fmt.Sprintf("rpc: {backends: {demo: {url: '%s', methods: demo.echo, %s}}}\n", server.URL, here))
 	p := newPeers(r, transport)
 	plain := r.mustDial(r.addrs[0])

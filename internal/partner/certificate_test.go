@@ -50,6 +50,7 @@ func TestALinkLooksForTheNextCertificateOfItsPartner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Start()
 		defer l.Close()
 		time.Sleep(life * 2 / 3)
 		synctest.Wait()

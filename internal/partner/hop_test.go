@@ -169,6 +169,7 @@ func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair
 	t.Cleanup(h.link.Close)
 	var d partner.Directory
 	d.Set([]*partner.Link{h.link})
+	h.link.Start()
 	own := crossed(func(name string, _ *profiles.Request, w profiles.Responder) error {
 		return w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: []byte(name + " here")})
 	})

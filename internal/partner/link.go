@@ -75,7 +75,7 @@ const (
 	maxTargetName = 256
 )
 
-// New returns a link and starts it.
+// New returns a link. Start starts it.
 func New(opts Options) (*Link, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -85,8 +85,17 @@ func New(opts Options) (*Link, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.draining, l.drain = context.WithCancel(context.Background())
 	l.declare()
-	l.work.Go(l.keep)
 	return l, nil
+}
+
+// Start starts to dial. Call it once, when the Directory has the link: the other end asks
+// at once whether it is a partner here, and does not ask again.
+func (l *Link) Start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() == nil {
+		l.work.Go(l.keep)
+	}
 }
 
 // Name returns the first segment of names of this partner.

@@ -62,6 +62,7 @@ func TestRoundsOfAddressesComeLessAndLessOften(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Start()
 		time.Sleep(10 * time.Minute)
 		l.Close()
 		if err := <-failed; !errors.Is(err, errUnreachable) {
@@ -119,6 +120,37 @@ func (e *end) pipe() transport.Conn {
 	return ours
 }
 
+// The other end asks for whom it is a partner as soon as it is connected, and not again. A
+// link that dialled before the Directory had it was none for the whole session.
+func TestALinkDialsWhenItIsStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		l, err := partner.New(partner.Options{
+			Name: "b", Identity: "spiffe://b.example/swpd", Self: func() string { return "spiffe://a.example/swpd" },
+			Addresses: []transport.Addr{{Transport: "tls", Host: "b.example", Port: 1}},
+			Dial: func(context.Context, transport.Addr) (transport.Conn, error) {
+				dials++
+				return nil, errUnreachable
+			},
+			Attach: func(transport.Conn) *endpoint.Session { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if dials > 0 {
+			t.Errorf("dialled %d times before it was started", dials)
+		}
+		l.Start()
+		synctest.Wait()
+		l.Close()
+		if dials == 0 {
+			t.Error("never dialled")
+		}
+	})
+}
+
 // A partner ends what is idle for it, however short a time that is, and says so.
 func TestALinkIsNeverIdleForItsPartner(t *testing.T) {
 	for _, idle := range []time.Duration{3 * time.Second, 20 * time.Second, time.Hour} {
@@ -133,6 +165,7 @@ func TestALinkIsNeverIdleForItsPartner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			l.Start()
 			defer l.Close()
 			time.Sleep(10 * time.Minute)
 			synctest.Wait()
@@ -163,6 +196,7 @@ func TestALinkComesBackAndReadyWaitsForIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Start()
 		defer l.Close()
 		up, err := l.Ready(t.Context())
 		if err != nil || !up.Dialled {
@@ -211,6 +245,7 @@ func TestOnlyAPartnerTakesTheLinkOfAPartner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Start()
 		defer l.Close()
 		from := func(e *end) *endpoint.Session {
 			ours, theirs := transport.NewPipe(transport.PipeOptions{A: self, B: other})
@@ -255,6 +290,7 @@ func TestDirectorySplitsAtTheFirstSlash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Start()
 	defer l.Close()
 	var d partner.Directory
 	if _, _, ok := d.Split("b/x"); ok || d.Knows("") {
@@ -304,6 +340,7 @@ func TestPR19APartnerThatEndsEachSessionAtOnceIsDialledAfterPauses(t *testing.T)
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Start()
 		defer l.Close()
 		time.Sleep(time.Minute)
 		if n := dialled.Load(); n < 30 || n > 70 {

@@ -85,6 +85,7 @@ func (s *simple) connects(o partner.Options) *partner.Link {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	l.Start()
 	return l
 }
 

@@ -97,6 +97,7 @@ func TestAPartnerOfMCPAndA2AIsCalledOverEachTransport(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				l.Start()
 				defer l.Close()
 				up, err := l.Ready(t.Context())
 				if err != nil {
@@ -147,6 +148,7 @@ func TestAPartnerThatIsAwayWhenItIsFirstAskedIsAskedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Start()
 		defer l.Close()
 		time.Sleep(time.Minute)
 		up, err := l.Ready(t.Context())

@@ -311,6 +311,7 @@ func (o *office) links(with partner.Options, dial func() transport.Conn) *partne
 		o.t.Fatal(err)
 	}
 	o.directory.Set([]*partner.Link{link})
+	link.Start()
 	o.t.Cleanup(link.Close)
 	return link
 }

@@ -185,6 +185,7 @@ func (p *Partners) apply(conf config.Partners) {
 			delete(p.links, name)
 		}
 	}
+	var added []*partner.Link
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
 		if p.links[name] != nil {
 			continue
@@ -195,6 +196,7 @@ func (p *Partners) apply(conf config.Partners) {
 			continue
 		}
 		p.links[name] = link
+		added = append(added, link)
 	}
 	removed := slices.DeleteFunc(slices.Collect(maps.Keys(p.conf)), func(name string) bool { return p.links[name] != nil })
 	p.conf = maps.Clone(conf)
@@ -204,6 +206,9 @@ func (p *Partners) apply(conf config.Partners) {
 	}
 	p.declared.Store(&declared)
 	p.directory.Set(slices.Collect(maps.Values(p.links)))
+	for _, link := range added {
+		link.Start()
+	}
 	for _, name := range removed { // after the directory has changed, because counters look partners up there
 		p.forget(name)
 	}
