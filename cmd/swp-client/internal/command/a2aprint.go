@@ -50,17 +50,14 @@ type line struct {
 func (f *flags) follow(ctx context.Context, p *follow) error {
 	e := p.entry
 	p.f, p.raw = f, !client.IsTerminal(f.out)
-	if f.asJSON {
-		if err := f.printJSON(line{Type: "sent", Task: e.ID}); err != nil {
-			return err
-		}
-	} else {
-		_, _ = fmt.Fprintf(f.errOut, "task %s\n", e.ID)
-	}
 	p.progress = client.NewProgress(f.errOut, p.status())
+	var said error
+	if p.resume {
+		said = p.sayID()
+	}
 	result, err := client.Follow(ctx, f.dialer(e.Address), client.FollowOptions{
 		Task: task(e), Agent: e.Agent, Resume: p.resume, After: p.after, Patience: f.timeout,
-		Sent: func() { p.resume = true }, Event: p.event, Lost: p.lost,
+		Sent: func() { p.resume, said = true, p.sayID() }, Event: p.event, Lost: p.lost,
 	})
 	p.progress.Stop()
 	switch {
@@ -71,7 +68,18 @@ func (f *flags) follow(ctx context.Context, p *follow) error {
 	case err != nil:
 		return fmt.Errorf("%w\nThe task may go on. Print the rest of it with: %s", err, p.f.commandLine("a2a", "resume", e.ID))
 	}
-	return p.result(result)
+	return errors.Join(said, p.result(result))
+}
+
+// sayID prints the id of the task.
+func (p *follow) sayID() error {
+	return p.progress.Print("", func() error {
+		if p.f.asJSON {
+			return p.f.printJSON(line{Type: "sent", Task: p.entry.ID})
+		}
+		_, _ = fmt.Fprintf(p.f.errOut, "task %s\n", p.entry.ID)
+		return nil
+	})
 }
 
 func (p *follow) status() string {
