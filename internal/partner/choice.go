@@ -18,6 +18,9 @@ func (l *Link) enter(up *Up) {
 	l.mu.Lock()
 	known := slices.ContainsFunc(l.open, func(other *Up) bool { return other.Session == up.Session })
 	if !known {
+		if up.since.IsZero() {
+			up.since = time.Now()
+		}
 		l.tellOn(up.Session) // before anybody can choose it: each message has its caller
 		l.open = append(l.open, up)
 		l.mutual = l.mutual || up.info.Partner
@@ -28,6 +31,9 @@ func (l *Link) enter(up *Up) {
 	}
 	l.saw(up.Session.Peer())
 	l.choose(nil)
+	if !up.asked && l.asks() { // it has shown in the meantime that it can be asked
+		l.askAgain()
+	}
 	context.AfterFunc(up.Session.Context(), func() {
 		l.mu.Lock()
 		if time.Since(up.since) < worthwhile { // so it was not the question that ended the one before
@@ -83,7 +89,7 @@ func (l *Link) choose(cause error) {
 	changed := l.changed
 	l.changed = make(chan struct{})
 	l.mu.Unlock()
-	if old != nil {
+	if old != nil && (best == nil || best.Session != old.Session) {
 		if cause == nil {
 			cause = errBetter
 		}

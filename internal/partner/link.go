@@ -138,12 +138,12 @@ func (l *Link) Adopt(s *endpoint.Session) {
 	l.work.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, l.opts.DialTimeout)
 		defer cancel()
-		info, err := l.ask(ctx, s)
+		up, err := l.ask(ctx, s)
 		if err != nil && s.Context().Err() == nil && !l.asks() { // it says nothing, and stays
-			info, err = l.ask(ctx, s)
+			up, err = l.ask(ctx, s)
 		}
-		if err == nil && (info.Partner || len(l.opts.Addresses) == 0) {
-			l.enter(&Up{Session: s, info: info, since: time.Now()})
+		if err == nil && (up.info.Partner || len(l.opts.Addresses) == 0) {
+			l.enter(up)
 		}
 	})
 }
@@ -330,7 +330,7 @@ func (l *Link) keep() {
 		case <-l.ctx.Done():
 		case <-changed:
 		case <-l.again:
-			if up != nil {
+			if up := l.Now(); up != nil && !up.asked {
 				l.check(up)
 			}
 		case <-timer.C:
@@ -390,21 +390,23 @@ func (l *Link) dialOne(addr transport.Addr) error {
 		return err
 	}
 	s := l.opts.Attach(conn)
-	info, err := l.ask(ctx, s)
+	up, err := l.ask(ctx, s)
 	if err != nil {
 		s.Close(profiles.OK)
 		return refusal(farend.Of(err), err)
 	}
-	l.enter(&Up{Session: s, Dialled: true, info: info, since: time.Now()})
+	up.Dialled = true
+	l.enter(up)
 	return nil
 }
 
 // check asks the other end again for its offer. If there is no answer at all, it ends the
-// session.
+// session. If there was no question before, the session is entered anew with the answer,
+// because who waits for the partner is told of a session once.
 func (l *Link) check(up *Up) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.opts.Check)
 	defer cancel()
-	info, err := l.ask(ctx, up.Session)
+	now, err := l.ask(ctx, up.Session)
 	if err != nil {
 		if l.ctx.Err() == nil {
 			up.Session.Close(profiles.Internal)
@@ -412,9 +414,20 @@ func (l *Link) check(up *Up) {
 		return
 	}
 	l.mu.Lock()
-	up.info = info
-	l.mutual = l.mutual || info.Partner
+	first := now.asked && !up.asked
+	if first {
+		up.leaving = true
+		l.open = slices.DeleteFunc(l.open, func(other *Up) bool { return other == up })
+		now.Dialled, now.since = up.Dialled, up.since
+	} else {
+		up.info = now.info
+		l.mutual = l.mutual || now.info.Partner
+	}
 	l.mu.Unlock()
+	if first {
+		l.enter(now)
+		return
+	}
 	l.choose(nil)
 }
 
@@ -443,21 +456,21 @@ func (l *Link) doubt(up *Up) {
 	}
 }
 
-// ask returns what the other end offers, and has its session remember it. An endpoint that
+// ask returns a session with what its other end offers, and has it remember that. An endpoint that
 // does not know swp.info, or does not let us call it, offers nothing that it would say.
-func (l *Link) ask(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
-	info, err := l.question(ctx, s)
-	if err == nil {
-		l.learn(s, &info)
+func (l *Link) ask(ctx context.Context, s *endpoint.Session) (up *Up, err error) {
+	up = &Up{Session: s, asked: l.asks()}
+	if up.asked {
+		up.info, err = l.question(ctx, s)
 	}
-	return info, err
+	if err == nil {
+		l.learn(s, &up.info)
+	}
+	return up, err
 }
 
 // question puts the question to a partner that is asked.
 func (l *Link) question(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
-	if !l.asks() {
-		return rpc.Info{}, nil
-	}
 	result, err := rpc.Call(profiles.Probing(ctx), s, rpc.MethodInfo, nil)
 	var fault *rpc.Error
 	if err == nil || errors.As(err, &fault) {

@@ -2,6 +2,7 @@ package partner_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -122,6 +123,50 @@ func TestAPartnerWhoseProfilesAreKnownIsNotAsked(t *testing.T) {
 		}
 		if !profiles.Serves(up.Session, a2a.ProfileID) || profiles.Serves(up.Session, rpc.ProfileID) {
 			t.Error("it serves other profiles than its entry says")
+		}
+	})
+}
+
+// A connection that is cut at the question looks like a partner without RPC. When the partner
+// shows that it is not, it is asked, and who waits for it is told of it again: deliveries are
+// published only where the partner is known to take them.
+func TestAPartnerThatWasCutOffAtTheQuestionIsAskedWhenItShowsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const self, other = "spiffe://a.example/swpd", "spiffe://b.example/swpd"
+		cut, near, far := newSimple(t, false), newEnd(t, other), newEnd(t, self)
+		var d partner.Directory
+		var serves []bool // what each Connected found
+		dialled := 0
+		l, err := partner.New(partner.Options{
+			Name: "b", Identity: other, Self: func() string { return self }, Addresses: []transport.Addr{{Transport: "tls", Host: "b", Port: 1}},
+			Dial: func(context.Context, transport.Addr) (transport.Conn, error) {
+				if dialled++; dialled == 1 {
+					return cut.dial(), nil
+				}
+				return far.pipe(), nil
+			},
+			Attach: near.ep.Attach,
+			Observe: func(e partner.Event) {
+				if e.What != partner.Connected {
+					return
+				}
+				serves = append(serves, profiles.Serves(e.Up.Session, a2a.ProfileID))
+				d.Asked(other) // it calls swp.info here
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		d.Set([]*partner.Link{l})
+		l.Start()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !slices.Equal(serves, []bool{false, true}) || dialled != 2 {
+			t.Errorf("it is known to serve profile a2a: %v, after %d connections", serves, dialled)
+		}
+		if up := l.Now(); up == nil || !profiles.Serves(up.Session, a2a.ProfileID) {
+			t.Errorf("now there is %+v", up)
 		}
 	})
 }

@@ -197,6 +197,7 @@ type Up struct {
 
 	info  rpc.Info // replaced as a whole, never modified
 	since time.Time
+	asked bool // info is the answer of the partner; else it was not asked, see Link.mute
 
 	leaving bool // drained in favour of another session, or about to be
 }

@@ -40,12 +40,17 @@ func (l *Link) answered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mute {
-		select {
-		case l.again <- struct{}{}:
-		default:
-		}
+		l.askAgain()
 	}
 	l.known, l.mute = true, false
+}
+
+// askAgain has the partner asked on a session on which it was not.
+func (l *Link) askAgain() {
+	select {
+	case l.again <- struct{}{}:
+	default:
+	}
 }
 
 // ignorant is the *Error for a partner that would take a message for another.
