@@ -83,8 +83,9 @@ const (
 
 // Book has the receipts of all partners. It is safe for concurrent use.
 type Book struct {
-	o  Options
-	on atomic.Bool
+	o      Options
+	on     atomic.Bool
+	looked atomic.Bool // at the links, at least once
 
 	mu      sync.Mutex // guards changes of ledgers
 	ledgers atomic.Pointer[map[string]*Ledger]
@@ -143,6 +144,7 @@ func (b *Book) look() {
 	if !same {
 		b.ledgers.Store(&next)
 	}
+	b.looked.Store(true)
 }
 
 func (b *Book) ledger(identity string) *Ledger {
@@ -160,9 +162,14 @@ func (b *Book) of(identity string) *Ledger {
 }
 
 // Asks returns the ledger for exchanges that are opened at a partner; nil if there are no
-// receipts for them.
+// receipts for them. The first exchange of a link may come before Run has looked at it.
 func (b *Book) Asks(identity string) *Ledger {
-	if l := b.of(identity); l != nil && Offer(l.offer.Load()) == Listed {
+	l := b.of(identity)
+	if b.on.Load() && (l == nil && !b.looked.Load() || l != nil && Offer(l.offer.Load()) == Unknown) {
+		b.look()
+		l = b.of(identity)
+	}
+	if l != nil && Offer(l.offer.Load()) == Listed {
 		return l
 	}
 	return nil

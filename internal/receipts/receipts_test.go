@@ -553,6 +553,27 @@ func (e *end) again(t *testing.T, n int) {
 	e.acquaint()
 }
 
+// What waits for a partner is sent as soon as there is a link, before Run looks at it.
+func TestTheFirstExchangeOfALinkHasAReceipt(t *testing.T) {
+	offer := Unknown
+	const identity = "spiffe://b.example/swpd"
+	b := New(Options{Partners: func() []Partner { return []Partner{{Name: "b", Identity: identity, Offer: offer}} }})
+	if b.Asks(identity) != nil {
+		t.Error("there are receipts, and they are off")
+	}
+	b.Enable(true)
+	if b.Asks(identity) != nil {
+		t.Error("there are receipts for a partner that was not asked")
+	}
+	offer = Listed
+	if b.Asks(identity) == nil {
+		t.Error("there are no receipts for a partner that lists the method")
+	}
+	if b.Asks("spiffe://c.example/swpd") != nil {
+		t.Error("there are receipts for somebody else")
+	}
+}
+
 func TestAPartnerThatDoesNotListTheMethodGetsNothing(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		asks(a, b, 0, 3)
