@@ -72,6 +72,32 @@ func TestAConnectionThatEndsInsideAFrameRefusesNothing(t *testing.T) {
 	}
 }
 
+// A peer whose own side stalls resets the stream in the middle of its answer: that answer is
+// lost, and nothing in it was wrong.
+func TestAnAnswerThatIsResetInsideAFrameIsLostAndNotWrong(t *testing.T) {
+	ep, rec := newEndpoint(t, endpoint.Options{}, profile(echo))
+	here, there := transport.MuxPipe()
+	defer func() { _ = there.Close(0) }()
+	reset := &transport.CloseError{Remote: true, Stream: true, Code: uint64(profiles.Internal)}
+	session := ep.Attach(&cutConn{here, reset})
+	for range 2 * 16 { // more than the error budget: none of it is charged
+		call, err := session.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = call.Recv(t.Context()); !errors.Is(err, reset) {
+			t.Errorf("the call failed with %v, want the reset", err)
+		}
+		call.Close()
+	}
+	if n := rec.count(); n > 0 {
+		t.Errorf("%d verdicts, the first %+v", n, rec.verdict(t, 1))
+	}
+	if session.Context().Err() != nil {
+		t.Error("the session was closed")
+	}
+}
+
 // The other end refuses a frame by its length while this end still writes it. The calls of
 // the stream get the answers that were sent before, or the code.
 func TestAFrameThatIsRefusedWhileItIsWrittenEndsTheCallsOfItsStreamWithTheCode(t *testing.T) {

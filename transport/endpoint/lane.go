@@ -180,6 +180,8 @@ func (l *lane) end(err error) {
 		l.s.close(profiles.OK, why)
 	case err == errDrained:
 		l.endDrained()
+	case l.ours && wasReset(err):
+		l.lost(err) // also inside a frame: the peer has given up its answer, which is no refusal
 	case errors.As(err, &fault), CodeOf(err).Code != profiles.Internal, have > 0:
 		// An error of the frame reader, or a stream that ended inside a frame.
 		l.refuseFrame(err)
@@ -188,6 +190,12 @@ func (l *lane) end(err error) {
 	default:
 		l.lost(err)
 	}
+}
+
+// wasReset reports whether the peer has reset the stream.
+func wasReset(err error) bool {
+	closed, ok := errors.AsType[*transport.CloseError](err)
+	return ok && closed.Stream
 }
 
 // lost ends the exchanges and calls of a stream that was reset, or of a connection that
