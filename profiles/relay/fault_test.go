@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -377,5 +378,27 @@ func TestPR14AnIDIsTakenAfterARestart(t *testing.T) {
 		ack(t, receive(t, c, "id"))
 		time.Sleep(time.Hour)
 		nothing(t, c)
+	})
+}
+
+// full is a Store on a volume without room.
+type full struct{ relay.Store }
+
+func (full) Add(_, _, _, _, _ string, _ []byte, _, _ time.Time, done func(store.AddResult)) {
+	done(store.AddResult{Err: store.Unavailable(syscall.ENOSPC)})
+}
+
+func TestAFullVolumeIsNotBlamedOnALimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{Store: full{newStore(t, sqlstore.Options{})}})
+		_, err := s.dial(publisher).send(relay.Publication{ID: []byte("id"), Topic: "orders", Payload: []byte("x")})
+		if err == nil || !strings.Contains(err.Error(), "the volume of this endpoint's store is full") {
+			t.Fatalf("%v, want an error that says that the volume is full", err)
+		}
+		for _, word := range []string{"relay.waiting", "relay.remembered", "quota", "raise", `\u000a`, "\n"} {
+			if strings.Contains(err.Error(), word) {
+				t.Errorf("%q has %q", err, word)
+			}
+		}
 	})
 }
