@@ -129,6 +129,11 @@ func TestAThirdPartyChecksWhatWasAskedAndAnsweredBetweenPartners(t *testing.T) {
 		}
 		agreed(a, b, 3)
 		request := func(r *recorded) bool { return r.Sent() && r.Entry.Profile == "mcp" && r.Request == sumOf(modernCall) }
+		for _, r := range a.trail() {
+			if request(&r) && r.Outcome != "answered" {
+				t.Errorf("a has as %s what b has answered", r.Outcome)
+			}
+		}
 		p := a.proof(b, request)
 		if p.Side != "answered" || !p.Complete || p.Request != sumOf(modernCall) || p.Answer != sumOf(answer) || p.Profile != 1 {
 			t.Errorf("a has of b: %+v", p)

@@ -51,6 +51,9 @@ const (
 	// an open one, such as a cancellation. An endpoint that is shutting down refuses new
 	// exchanges but still serves these messages.
 	Concluding
+	// Lone is added to Answer if the exchange has no other answer, but a second one is no
+	// violation. An exchange that this side has opened is then recorded as answered.
+	Lone
 )
 
 // Type is a row of a profile's table.
@@ -236,7 +239,7 @@ func NewRegistry(list ...*Profile) (*Registry, error) {
 		seen := make(map[uint64]bool)
 		for _, t := range p.Types {
 			if t.ID == 0 || seen[t.ID] || t.Role&(Initiating|Answer) == 0 || t.Role&(Answer|Terminal) == Terminal ||
-				t.Role&(Initiating|Concluding) == Concluding {
+				t.Role&(Initiating|Concluding) == Concluding || t.Role&Lone != 0 && t.Role&(Answer|Terminal) != Answer {
 				return nil, fmt.Errorf("profiles: %s: msg_type %d: reserved, repeated or without a role", p.Name, t.ID)
 			}
 			seen[t.ID] = true

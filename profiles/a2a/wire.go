@@ -21,7 +21,7 @@ func (s *Service) Profile() *profiles.Profile {
 			{ID: TypeHandshake, Name: "HANDSHAKE", Role: profiles.Initiating},
 			{ID: TypeTask, Name: "TASK", Role: profiles.Initiating},
 			{ID: TypeEvent, Name: "EVENT", Role: profiles.Initiating},
-			{ID: TypeResult, Name: "RESULT", Role: profiles.Initiating | profiles.Answer},
+			{ID: TypeResult, Name: "RESULT", Role: profiles.Initiating | profiles.Answer | profiles.Lone},
 		},
 		Operations: []profiles.Operation{
 			{Name: "handshake", On: "agent_id"},

@@ -141,7 +141,7 @@ func (m *Mapping) Profile() *profiles.Profile {
 		Name: profileName,
 		Types: []profiles.Type{
 			{ID: uint64(Request), Name: "JSON-RPC Request", Role: profiles.Initiating},
-			{ID: uint64(Response), Name: "JSON-RPC Response", Role: profiles.Answer},
+			{ID: uint64(Response), Name: "JSON-RPC Response", Role: profiles.Answer | profiles.Lone},
 			{ID: uint64(Notification), Name: "JSON-RPC Notification", Role: profiles.Initiating | profiles.Concluding},
 		},
 		Operations: operations(),

@@ -63,8 +63,8 @@ func New(opts Options) *Contexts {
 		Types: []profiles.Type{
 			{ID: TypeSet, Name: "OBS_SET", Role: profiles.Initiating},
 			{ID: TypeGet, Name: "OBS_GET", Role: profiles.Initiating},
-			{ID: TypeDoc, Name: "OBS_DOC", Role: profiles.Answer},
-			{ID: TypeErr, Name: "OBS_ERR", Role: profiles.Answer},
+			{ID: TypeDoc, Name: "OBS_DOC", Role: profiles.Answer | profiles.Lone},
+			{ID: TypeErr, Name: "OBS_ERR", Role: profiles.Answer | profiles.Lone},
 		},
 		Operations: []profiles.Operation{
 			{Name: "set"},

@@ -293,10 +293,10 @@ func New(opts Options) (*Service, error) {
 		Name: Name,
 		Types: []profiles.Type{
 			{ID: TypePublish, Name: "RELAY_PUBLISH", Role: profiles.Initiating},
-			{ID: TypeAck, Name: "RELAY_ACK", Role: profiles.Initiating | profiles.Answer | profiles.Concluding},
-			{ID: TypeNack, Name: "RELAY_NACK", Role: profiles.Initiating | profiles.Answer | profiles.Concluding},
-			{ID: TypeStatus, Name: "RELAY_STATUS", Role: profiles.Initiating | profiles.Answer},
-			{ID: TypeErr, Name: "RELAY_ERR", Role: profiles.Answer},
+			{ID: TypeAck, Name: "RELAY_ACK", Role: profiles.Initiating | profiles.Answer | profiles.Concluding | profiles.Lone},
+			{ID: TypeNack, Name: "RELAY_NACK", Role: profiles.Initiating | profiles.Answer | profiles.Concluding | profiles.Lone},
+			{ID: TypeStatus, Name: "RELAY_STATUS", Role: profiles.Initiating | profiles.Answer | profiles.Lone},
+			{ID: TypeErr, Name: "RELAY_ERR", Role: profiles.Answer | profiles.Lone},
 		},
 		Operations: []profiles.Operation{
 			{Name: "publish", On: "topic"},

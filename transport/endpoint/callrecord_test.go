@@ -184,6 +184,28 @@ func TestBothEndsOfAnExchangeHaveTheSameDigests(t *testing.T) {
 	})
 }
 
+func TestAnExchangeWithItsLoneAnswerIsRecordedAsAnswered(t *testing.T) {
+	overWire(t, func(t *testing.T, kind string) {
+		here, lone := new(caller), profile(various)
+		lone.Types[typeAnswer-1].Role |= profiles.Lone
+		s := listen(t, kind, endpoint.Options{}, lone).recordingOf(t, here, lone)
+		if got := ask(t, s, "one"); got != "answer" {
+			t.Fatal(got)
+		}
+		if near := here.last(t, 1); !near.Complete || near.Fault != nil || near.AnswerType != typeAnswer {
+			t.Errorf("%+v", near)
+		}
+		c, err := s.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("nothing")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		if near := here.last(t, 2); near.Complete {
+			t.Errorf("without an answer: %+v", near)
+		}
+	})
+}
+
 func TestAMessageOfSendThatOpensAnExchangeIsRecorded(t *testing.T) {
 	overWire(t, func(t *testing.T, kind string) {
 		there, here := new(idKeeper), new(caller)
@@ -263,12 +285,17 @@ func TestACallWithoutItsLastAnswerIsRecordedAsItEnds(t *testing.T) {
 // recording connects an endpoint that records its calls.
 func (w *wired) recording(t *testing.T, recorder endpoint.Recorder) *endpoint.Session {
 	t.Helper()
+	return w.recordingOf(t, recorder, ending(profile(various)))
+}
+
+func (w *wired) recordingOf(t *testing.T, recorder endpoint.Recorder, p *profiles.Profile) *endpoint.Session {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Patience)
 	defer cancel()
 	conn, err := transporttest.Dial(ctx, w.kind, w.ln.Addr().String(), w.policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, _ := newEndpoint(t, endpoint.Options{Recorder: recorder, Bounds: endpoint.Bounds{Write: transporttest.Patience}}, ending(profile(various)))
+	ep, _ := newEndpoint(t, endpoint.Options{Recorder: recorder, Bounds: endpoint.Bounds{Write: transporttest.Patience}}, p)
 	return ep.Attach(conn)
 }

@@ -268,6 +268,7 @@ type callRecord struct {
 	began    time.Time
 	sent     int
 	received int
+	lone     bool // a lone answer was received
 	ctx      context.Context
 }
 
@@ -324,6 +325,11 @@ func (c *call) received(last bool) {
 	c.kept.record.answered(&c.env)
 	if last {
 		c.record(true)
+		return
+	}
+	if p, ok := c.s.opts.Registry.Lookup(c.prof); ok {
+		t, _ := p.Type(c.env.MsgType)
+		c.kept.lone = c.kept.lone || t.Role&profiles.Lone != 0
 	}
 }
 
@@ -331,7 +337,7 @@ func (c *call) received(last bool) {
 func (c *call) record(complete bool) {
 	s, k := c.s, c.kept
 	var fault error
-	if !complete {
+	if complete = complete || k.lone; !complete {
 		c.mu.Lock()
 		fault = c.err
 		if c.fault != nil {
