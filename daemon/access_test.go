@@ -185,11 +185,11 @@ func TestReloadOverTheAdminListenerSaysWhatCameOfIt(t *testing.T) {
 	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{}}, ask()); diff != "" {
 		t.Error(diff)
 	}
-	r.rewrite("access:", "events: {retention: 1h}\nlimits: {idle: 9m}\naccess:")
-	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"events.retention", "limits.idle"}}, ask()); diff != "" {
+	r.rewrite("access:", "store: memory\nrelay: {max_payload: 1KiB}\naccess:")
+	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"relay.max_payload", "store"}, Reasons: map[string]string{"relay.max_payload": whySizes, "store": whyStore}}, ask()); diff != "" {
 		t.Error(diff)
 	}
-	r.rewrite("limits: {idle: 9m}", "log: {level: loud}")
+	r.rewrite("store: memory", "log: {level: loud}")
 	if got := ask(); len(got.Problems) != 1 || !strings.Contains(got.Problems[0], `log.level: is "loud"`) {
 		t.Errorf("problems %q", got.Problems)
 	}

@@ -39,7 +39,6 @@ func TestCallersOverHTTPAreReadAgain(t *testing.T) {
 			t.Errorf("%q: %d %s, %v, want 401", token, status, body, err)
 		}
 	}
-	d.await(`"msg":"changes of the configuration that take effect at the next start","keys":"http.calls"`)
 	d.await(`a caller that http does not let in any more`) // carol had a session
 }
 
@@ -49,12 +48,11 @@ func TestANewAddressOfTheFrontWaitsWithAllThatBelongsToIt(t *testing.T) {
 	started := config.Default()
 	started.HTTP = *old
 	for want, now := range map[string]config.HTTP{
-		"":                             {Address: "0.0.0.0:1", Anonymous: "me", TLS: config.HTTPTLS{Cert: "y"}},
-		"http.url":                     {Address: "0.0.0.0:1", URL: "https://x.example", TLS: config.HTTPTLS{Cert: "x"}, Hosts: []string{"x"}},
+		"":                             {Address: "0.0.0.0:1", Anonymous: "me", Calls: 1, URL: "https://x.example", TLS: config.HTTPTLS{Cert: "y"}},
 		"http.callers.a http.tls.cert": {Address: "0.0.0.0:1"},
 		"http.address http.anonymous":  {Address: "127.0.0.1:1", Anonymous: "me", Callers: old.Callers, TLS: old.TLS},
 		"http.address http.hosts":      {Address: "off", Hosts: []string{"x"}, Callers: old.Callers, TLS: old.TLS},
-		"http.a2a.default http.calls":  {Address: "0.0.0.0:1", Calls: 1, A2A: config.HTTPA2A{Default: "x"}, TLS: old.TLS},
+		"http.a2a.default http.address http.calls": {Address: "off", Calls: 1, A2A: config.HTTPA2A{Default: "x"}, Callers: old.Callers, TLS: old.TLS},
 	} {
 		r := newReloader(started, nil, new(daemon).sections(), zap.NewNop())
 		r.latest = config.Default()

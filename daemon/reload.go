@@ -23,6 +23,9 @@ type Reloaded struct {
 	Changed  []string `json:"changed"`  // keys whose new values are in force
 	Problems []string `json:"problems"` // faults; the values that were to be replaced stay in force
 	Later    []string `json:"later"`    // changed keys that take effect at the next start
+
+	// Reasons are those of Later, by key.
+	Reasons map[string]string `json:"reasons,omitempty"`
 }
 
 // Serve implements part.Part: it reloads on request, when a file changes, and when a faulty
@@ -138,6 +141,12 @@ func (r *reloader) reload(all bool) Reloaded {
 	before := r.running
 	r.take(ready)
 	answer := Reloaded{Changed: append([]string{}, config.Changed(before, r.running)...), Problems: problems, Later: r.wait()}
+	for _, key := range answer.Later {
+		if answer.Reasons == nil {
+			answer.Reasons = make(map[string]string)
+		}
+		answer.Reasons[key] = r.reason(key)
+	}
 	if all {
 		r.log.Info("reloaded", zap.Strings("changed", answer.Changed), zap.Int("problems", len(problems)), zap.Strings("later", answer.Later))
 	}
@@ -286,6 +295,21 @@ func (r *reloader) takesUp(key string) bool {
 	return slices.ContainsFunc(r.sections, func(s *section) bool {
 		return s.has(key) && s.fitting(r.started, r.latest)
 	})
+}
+
+// reason says why a key takes effect at the next start.
+func (r *reloader) reason(key string) string {
+	for _, s := range r.sections {
+		if s.has(key) {
+			return s.Waits
+		}
+	}
+	for _, one := range lasting {
+		if below(key, one.key) {
+			return one.why
+		}
+	}
+	return ""
 }
 
 // Look implements part.Part.

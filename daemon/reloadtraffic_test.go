@@ -3,17 +3,24 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/bridge/a2afront"
 	"github.com/slimwire/swp/profiles/a2a"
 	messages "github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/sdl"
 )
 
@@ -233,8 +240,9 @@ func TestWhatSDLLetsAgentsCallChangesOnASession(t *testing.T) {
 	r.rewrite("allow: [", "allow: [sys.ping,")
 	r.reloaded()
 	may(true)
-	r.rewrite("agent_id: "+sdlServer, "agent_id: did:web:other.example")
-	if got := r.reloads(); !slices.Equal(got.Later, []string{"sdl.agent_id"}) {
+	r.rewrite("sdl: {agent_id: "+sdlServer+",", "sdl: {")
+	r.rewrite(", modern/nothing]}}", "]}}")
+	if got := r.reloads(); len(got.Changed) > 0 || !slices.Equal(got.Later, []string{}) || len(got.Problems) != 1 {
 		t.Errorf("answer %+v", got)
 	}
 	may(true)
@@ -282,4 +290,184 @@ func TestQuotasChangeUnderTraffic(t *testing.T) {
 		}
 	}
 	r.counts("swpd_store_quota_bytes", "1.6777216e+07")
+}
+
+// traffic is work that is done again and again until stop. Work that fails fails the test.
+type traffic struct {
+	t    *testing.T
+	stop context.CancelFunc
+	load sync.WaitGroup
+	done atomic.Int64
+}
+
+// under begins traffic: each of work in a goroutine. The caller calls end, which may be
+// called twice.
+func under(t *testing.T, work ...func() error) *traffic {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	l := &traffic{t: t, stop: stop}
+	for _, once := range work {
+		l.load.Go(func() {
+			for ctx.Err() == nil {
+				if err := once(); err != nil {
+					t.Errorf("under traffic: %v", err)
+					return
+				}
+				l.done.Add(1)
+			}
+		})
+	}
+	l.goesOn()
+	return l
+}
+
+// goesOn waits until each work can have been done once more.
+func (l *traffic) goesOn() {
+	l.t.Helper()
+	before := l.done.Load()
+	within := time.Now().Add(patience)
+	for l.done.Load() < before+4 && !l.t.Failed() {
+		if time.Now().After(within) {
+			l.t.Fatal("traffic stands still")
+		}
+		runtime.Gosched()
+	}
+}
+
+func (l *traffic) end() {
+	l.stop()
+	l.load.Wait()
+}
+
+// changes rewrites the configuration and reloads: these keys are in force then, sorted, and
+// nothing waits.
+func (r *running) changes(from, to string, keys ...string) {
+	r.t.Helper()
+	before := r.log.String()
+	r.rewrite(from, to)
+	got := r.reloads()
+	if len(got.Problems)+len(got.Later) > 0 || !slices.Equal(got.Changed, keys) && (len(got.Changed) > 0 || r.log.String() == before) {
+		r.t.Errorf("from %q to %q: answer %+v, want %q", from, to, got, keys)
+	}
+}
+
+func TestWhenToolsAreReadChangesUnderTraffic(t *testing.T) {
+	r := start(t, childYAML(t)+"tooldisc: {refresh: 1h}\n")
+	r.changes("refresh: 1h", "refresh: 2h, eager: true", "tooldisc.eager", "tooldisc.refresh")
+	r.counts(`swpd_mcp_child_starts_total{server="child"}`, "1") // though nobody has asked
+	var work []func() error
+	for _, address := range r.addrs[:2] {
+		s := r.mustDial(address)
+		work = append(work, func() error {
+			n := 0
+			for _, err := range tooldisc.List(t.Context(), s.Session, "") {
+				if err != nil {
+					return err
+				}
+				n++
+			}
+			if n != 2 {
+				return fmt.Errorf("%d tools, want 2", n)
+			}
+			return nil
+		})
+	}
+	l := under(t, work...)
+	defer l.end()
+	r.changes("refresh: 2h, eager: true", "refresh: 1m, idle: 1m", "tooldisc.eager", "tooldisc.idle", "tooldisc.refresh")
+	l.goesOn()
+	r.changes("refresh: 1m, idle: 1m", "eager: true", "tooldisc.eager", "tooldisc.idle", "tooldisc.refresh")
+	l.goesOn()
+}
+
+func TestTheFrontsOfHTTPChangeUnderTraffic(t *testing.T) {
+	const card = "{ \"name\" : \"f\\u0061r\",\"signatures\":[{}],\"supportedInterfaces\":[] }\n"
+	r := startWith(t, httpYAML+"agdisc: {cards: {near: {file: card.json}}}\naccess: {rules: [{identity: '**'}], agents: [{identity: '**', agent_ids: '**'}]}\n", "card.json", card)
+	front := r.front()
+	params := make(chan []string, 1)
+	near := &organisation{running: r, name: "swpd"}
+	near.agent("near", func(_ context.Context, task *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+		if strings.Contains(string(task.Input), "hold") {
+			params <- task.Params
+			<-params
+		}
+		return task.Input, nil
+	}, a2abinding.Kinds()...)
+	ask := func(authorization, body string, headers ...string) (int, string) {
+		status, _, got := post(t, front+"/a2a/near/message:send", body, append([]string{version, "Authorization: " + authorization}, headers...)...)
+		return status, got
+	}
+	l := under(t, func() error {
+		if status, got := ask("Bearer secret-a", `{"n":1}`); status != 200 || got != `{"n":1}` {
+			return fmt.Errorf("%d %s", status, got)
+		}
+		return nil
+	})
+	defer l.end()
+	if status, _, _ := fetch(t, front+a2afront.CardPath); status != 404 {
+		t.Errorf("the card of nobody: %d", status)
+	}
+	r.changes("http: {", "http: {calls: 2, url: 'https://front.example', a2a: {default: near, parameters: [x-tenant]}, ", "http.a2a.default", "http.a2a.parameters", "http.calls", "http.url")
+	l.goesOn()
+	if status, _, got := fetch(t, front+a2afront.CardPath); status != 200 || !strings.Contains(got, `"https://front.example/a2a/near"`) {
+		t.Errorf("the card of the default agent: %d %s", status, got)
+	}
+	held := make(chan int, 1)
+	go func() {
+		status, _ := ask("Bearer secret-a", `{"hold":1}`, "X-Tenant: t1")
+		held <- status
+	}()
+	if got := <-params; !slices.Contains(got, "x-tenant=t1") {
+		t.Errorf("parameters %q", got)
+	}
+	l.end() // one is still under way
+	r.changes("calls: 2", "calls: 1", "http.calls")
+	if status, got := ask("Bearer secret-a", `{}`); status != 429 {
+		t.Errorf("more than one call: %d %s", status, got)
+	}
+	r.changes("calls: 1", "calls: 3", "http.calls")
+	if status, got := ask("Bearer secret-a", `{}`); status != 200 {
+		t.Errorf("as many as there may be: %d %s", status, got)
+	}
+	params <- nil
+	if status := <-held; status != 200 {
+		t.Errorf("the call that was under way: %d", status)
+	}
+	r.changes("a2a: {default: near, parameters: [x-tenant]}", "a2a: {default: near, card: verbatim}", "http.a2a.card", "http.a2a.parameters")
+	if status, _, got := fetch(t, front+a2afront.CardPath); status != 200 || got != card {
+		t.Errorf("the card as it is: %d %s", status, got)
+	}
+}
+
+func TestTheNameAndTheBoundsOfSDLChangeUnderTraffic(t *testing.T) {
+	r := start(t, sdlOpen+sdlAccess)
+	s := r.speak(t)
+	l := under(t, func() error {
+		if ok, _ := s.ask(t, sdl.JSON, sdlToolCall("sys.ping")).Payload.Get("ok").Bool(); !ok {
+			return errors.New("sys.ping is not allowed")
+		}
+		return nil
+	})
+	defer l.end()
+	begun, end := make(chan struct{}), make(chan struct{})
+	(&organisation{running: r, name: "swpd"}).agent("digger", func(_ context.Context, _ *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+		begun <- struct{}{}
+		<-end
+		return []byte(`{"depth":2.0}`), nil
+	}, "sdl/task.v1")
+	s.ask(t, sdl.JSON, sdlRequest(sdl.CTTask, sdlTask))
+	<-begun
+	r.changes("sdl: {", "sdl: {tasks: 1, deadline: 20m, ", "sdl.deadline", "sdl.tasks")
+	l.goesOn()
+	second := sdlRequest(sdl.CTTask, strings.Replace(sdlTask, "t1", "t2", 1))
+	if e := s.ask(t, sdl.JSON, second); e.CT != sdl.CTError || !strings.Contains(string(e.Payload.AppendJSON(nil)), "concurrency_limit") {
+		t.Errorf("one task more than there may be: %s", e.Value.AppendJSON(nil))
+	}
+	r.changes("tasks: 1", "tasks: 2", "sdl.tasks")
+	s.ask(t, sdl.JSON, second)
+	<-begun
+	r.changes("agent_id: "+sdlServer, "agent_id: did:web:other.example", "sdl.agent_id")
+	l.goesOn()
+	close(end)
+	s.states(t)
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/slimwire/swp/daemon/config"
@@ -44,15 +45,44 @@ func (s *section) fitting(started, now *config.Config) bool {
 
 // has reports whether a key belongs to the section.
 func (s *section) has(key string) bool {
-	for _, own := range s.Keys {
-		if key == own || strings.HasPrefix(key, own+".") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Keys, func(own string) bool { return below(key, own) })
 }
 
+// below reports whether a key is another one, or is in it.
+func below(key, of string) bool { return key == of || strings.HasPrefix(key, of+".") }
+
 func (s *section) trouble() string { return s.Name + " not reloaded, " + s.Stays }
+
+// lasting are the keys of no section, which take effect at the next start, and why.
+var lasting = []struct{ key, why string }{
+	{"listeners", whyOpened},
+	{"admin", whyOpened},
+	{"http.address", whyOpened},
+	{"data", whyStore},
+	{"store", whyStore},
+	{"durability", whyStore},
+	{"limits.frame_bytes", whySizes},
+	{"limits.payload_bytes", whySizes},
+	{"limits.extension_bytes", whySizes},
+	{"relay.max_payload", whySizes},
+	{"limits.idle", "peers have read it in swp.info"},
+	{"limits.handler", "the deadlines of RPC methods are derived from it"},
+	{"a2a.retention", whyTimes},
+	{"a2a.deadline", whyTimes},
+	{"a2a.abandoned", whyTimes},
+	{"rpc.replay_window", whyTimes},
+	{"events.retention", whyTimes},
+	{"state.retention", whyTimes},
+	{"cred.forward", "tokens that were not stored cannot be forwarded"},
+	{"telemetry.otlp", "the connection to the collector is opened at the start"},
+}
+
+const (
+	whyOpened = "the address is opened at the start"
+	whyStore  = "the store is opened at the start"
+	whySizes  = "what is stored was accepted with it, and must fit into a message"
+	whyTimes  = "stored data was accepted with the old time"
+)
 
 // sections returns all sections in the order of their application: access rules come before
 // the things that they protect.

@@ -54,7 +54,7 @@ func TestEveryKeyIsTakenUpByOneSectionOrNamed(t *testing.T) {
 	started := config.Default()
 	started.Identity = config.Identity{Cert: "a", Key: "b"}
 	now := *started
-	n := 0
+	n, waiters := 0, make(map[string]bool)
 	visitKeys(t, "", reflect.ValueOf(&now).Elem(), func(key string) {
 		n++
 		r := newReloader(started, nil, new(daemon).sections(), zap.NewNop())
@@ -73,14 +73,23 @@ func TestEveryKeyIsTakenUpByOneSectionOrNamed(t *testing.T) {
 			if !strings.HasPrefix(waiting, key) {
 				t.Errorf("%s waits as %s", key, waiting)
 			}
+			if r.reason(waiting) == "" {
+				t.Errorf("%s waits without a reason", waiting)
+			}
+			waiters[key] = true
 		}
 	})
 	if n < 80 {
 		t.Errorf("only %d keys were found", n)
 	}
+	for _, one := range lasting {
+		if !waiters[one.key] {
+			t.Errorf("%s is said to wait, and does not", one.key)
+		}
+	}
 }
 
-func TestKeysThatAreTakenUpAreDocumented(t *testing.T) {
+func TestKeysThatAreTakenUpOrWaitAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +103,16 @@ func TestKeysThatAreTakenUpAreDocumented(t *testing.T) {
 			if !strings.Contains(table, "`"+key+"`") {
 				t.Errorf("docs/configuration.md does not say that %s is taken up", key)
 			}
+		}
+	}
+	_, rest, ok := strings.Cut(table, "Everything else takes effect at the next start")
+	rest, _, _ = strings.Cut(rest, "\n#")
+	if !ok {
+		t.Fatal("docs/configuration.md does not say what takes effect at the next start")
+	}
+	for _, one := range lasting {
+		if !strings.Contains(rest, "`"+one.key+"`") {
+			t.Errorf("docs/configuration.md does not say that %s waits", one.key)
 		}
 	}
 }
@@ -189,18 +208,18 @@ func TestANewIdentityIsNotThatOfAPartner(t *testing.T) {
 }
 
 func TestKeysThatWaitAreNamedUntilTheyAreAsTheyWere(t *testing.T) {
-	r := start(t, "limits: {idle: 9m}\n")
-	r.rewrite("idle: 9m", "idle: 8m")
+	r := start(t, "durability: power\n")
+	r.rewrite("durability: power", "durability: process")
 	for range 2 {
-		if _, body := r.post(); body != `{"changed":[],"problems":[],"later":["limits.idle"]}`+"\n" {
+		if _, body := r.post(); body != `{"changed":[],"problems":[],"later":["durability"],"reasons":{"durability":"the store is opened at the start"}}`+"\n" {
 			t.Errorf("answer %s", body)
 		}
 	}
-	if status, body := r.get("/readyz"); status != 200 || body != "ready\nwarning: changed since the start, in force at the next start: limits.idle\n" {
+	if status, body := r.get("/readyz"); status != 200 || body != "ready\nwarning: changed since the start, in force at the next start: durability\n" {
 		t.Errorf("/readyz says %d %q", status, body)
 	}
-	r.awaitTimes(1, `"msg":"changes of the configuration that take effect at the next start","keys":"limits.idle"`)
-	r.rewrite("idle: 8m", "idle: 9m")
+	r.awaitTimes(1, `"msg":"changes of the configuration that take effect at the next start","keys":"durability"`)
+	r.rewrite("durability: process", "durability: power")
 	if _, body := r.post(); body != `{"changed":[],"problems":[],"later":[]}`+"\n" {
 		t.Errorf("answer %s", body)
 	}

@@ -26,7 +26,7 @@ type Crossing struct {
 
 	// Patience is the time a partner has to answer a message without a deadline; 0 means
 	// two minutes.
-	Patience time.Duration
+	Patience func() time.Duration
 
 	// Rename returns the payload of a message or an answer with each of its names changed
 	// by f, in new memory. Nil: names of the profile never lead to a partner.

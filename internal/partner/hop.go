@@ -2,7 +2,6 @@ package partner
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -237,7 +236,11 @@ func (t *trip) keeper() string {
 func (t *trip) span() (context.Context, context.CancelFunc) {
 	deadline := t.passage.Deadline
 	if deadline.IsZero() {
-		deadline = time.Now().Add(cmp.Or(t.profile.Crossing.Patience, answerTime))
+		patience := answerTime
+		if of := t.profile.Crossing.Patience; of != nil {
+			patience = of()
+		}
+		deadline = time.Now().Add(patience)
 	}
 	return context.WithDeadline(t.ctx, deadline)
 }

@@ -56,7 +56,7 @@ func (s *Service) crossing() *profiles.Crossing {
 		return nil
 	}
 	return &profiles.Crossing{
-		Read: s.errand, Target: s.route, Admit: s.admit, Patience: s.opts.Deadline,
+		Read: s.errand, Target: s.route, Admit: s.admit, Patience: s.patience,
 		Refused: func(*e1.Envelope) *profiles.PeerError { return nil }, // an SDL error is an ordinary answer
 	}
 }

@@ -40,11 +40,13 @@
 package sdl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -132,19 +134,20 @@ type Options struct {
 	// partners are refused.
 	Onward Onward
 
-	Deadline time.Duration // default and maximum deadline of a request; default 1 h
+	Deadline time.Duration // initially; see SetDeadline
 	Handling int           // most messages in progress, including waiting ones; one identity may have half; default 4,096
 	Agents   int           // most agent_ids with a recorded session; default 4,096
 }
 
 // Service is the profile of one endpoint. It is safe for concurrent use.
 type Service struct {
-	opts    Options
-	profile *profiles.Profile
-	slots   chan struct{} // slots for computing
-	shares  shares
-	agents  agents
-	turns   turns // of events
+	opts     Options
+	deadline atomic.Int64 // a time.Duration
+	profile  *profiles.Profile
+	slots    chan struct{} // slots for computing
+	shares   shares
+	agents   agents
+	turns    turns // of events
 
 	ctx    context.Context // canceled by Close
 	cancel context.CancelFunc
@@ -155,13 +158,15 @@ type Service struct {
 	work   sync.WaitGroup
 }
 
+// SetDeadline changes the default and maximum deadline of later requests; 0 means 1 h.
+func (s *Service) SetDeadline(d time.Duration) { s.deadline.Store(int64(cmp.Or(d, time.Hour))) }
+
+func (s *Service) patience() time.Duration { return time.Duration(s.deadline.Load()) }
+
 // New returns a Service. It fails for negative limits. The caller must close it.
 func New(o Options) (*Service, error) {
 	if o.Deadline < 0 || o.Handling < 0 || o.Agents < 0 {
 		return nil, fmt.Errorf("sdl: deadline %v, handling %d, agents %d, want none negative", o.Deadline, o.Handling, o.Agents)
-	}
-	if o.Deadline == 0 {
-		o.Deadline = time.Hour
 	}
 	if o.Handling == 0 {
 		o.Handling = 4096
@@ -170,6 +175,7 @@ func New(o Options) (*Service, error) {
 		o.Agents = 4096
 	}
 	s := &Service{opts: o, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	s.SetDeadline(o.Deadline)
 	s.agents.bound, s.agents.passages.bound = o.Agents, o.Agents
 	s.shares.live, s.shares.computing = max(1, o.Handling/2), cap(s.slots)/2
 	s.ctx, s.cancel = context.WithCancel(context.Background())

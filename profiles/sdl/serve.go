@@ -20,7 +20,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		return errNone
 	}
 	form, _ := FormOf(req.Payload) // the Server refuses an invalid form after the length check
-	limit := s.opts.Deadline
+	limit := s.patience()
 	if ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline); err != nil {
 		return err
 	} else if bounded && ms > 0 && ms < uint64(limit/time.Millisecond) {

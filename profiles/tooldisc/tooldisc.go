@@ -31,6 +31,7 @@
 package tooldisc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -92,16 +93,11 @@ type Options struct {
 	// too old (SetPartner), and waits for that or for ctx. Nil: there are no partners.
 	Partners func(ctx context.Context, wanted func(partner string) bool)
 
-	Refresh time.Duration // after which a server is read again that does not tell of changes, default 5 min
-	Idle    time.Duration // for which nobody asked, after which a server is not followed any more, default 10 min
-	Wait    time.Duration // limit of the wait for servers that are being read, default 10 s
+	Pace               // initially
+	Wait time.Duration // limit of the wait for servers that are being read, default 10 s
 
 	Reading      int // servers that are read at once, default 4
 	ServerOctets int // of the tools of one server together, default and bound is MaxServerOctets
-
-	// Eager has all servers read at once and for good, whether or not anybody
-	// asks.
-	Eager bool
 
 	// Report is told what is wrong with the tools of a server, and nil when it
 	// was read without fault. It must not block. It may be nil.
@@ -111,15 +107,20 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Pace says when the tools of servers are read.
+type Pace struct {
+	Refresh time.Duration // after which a server is read again that does not tell of changes, default 5 min
+	Idle    time.Duration // for which nobody asked, after which a server is not followed any more, default 10 min
+	Eager   bool          // follow all servers from the start and for good, whether or not anybody asks
+}
+
+func (p Pace) withDefaults() Pace {
+	p.Refresh, p.Idle = cmp.Or(p.Refresh, 5*time.Minute), cmp.Or(p.Idle, 10*time.Minute)
+	return p
+}
+
 func (o Options) withDefaults() Options {
-	for _, d := range []struct {
-		value *time.Duration
-		def   time.Duration
-	}{{&o.Refresh, 5 * time.Minute}, {&o.Idle, 10 * time.Minute}, {&o.Wait, 10 * time.Second}} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
+	o.Pace, o.Wait = o.Pace.withDefaults(), cmp.Or(o.Wait, 10*time.Second)
 	if o.Reading == 0 {
 		o.Reading = 4
 	}
@@ -140,16 +141,19 @@ func (o Options) withDefaults() Options {
 
 func (o *Options) validate() error {
 	if o.Refresh < 0 || o.Idle < 0 || o.Wait < 0 || o.Reading < 0 || o.ServerOctets < 0 || o.ServerOctets > MaxServerOctets {
-		return errors.New("tooldisc: a duration or a bound is negative, or too high")
+		return errNegative
 	}
 	return nil
 }
+
+var errNegative = errors.New("tooldisc: a duration or a bound is negative, or too high")
 
 // Service tells peers which tools there are. It is safe for concurrent use.
 type Service struct {
 	opts      Options
 	profile   *profiles.Profile
 	tokens    tokens
+	pace      atomic.Pointer[Pace]
 	reading   chan struct{}                     // slots for those that are read
 	watches   atomic.Pointer[map[string]*watch] // by server; a map never changes
 	catalogue atomic.Pointer[catalogue]
@@ -174,6 +178,7 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry)}
+	s.pace.Store(&opts.Pace)
 	s.partners.Now = opts.Now
 	s.answers.Most, s.answers.MostOctets, s.answers.Size = MaxPartnerTools, MaxPartnerOctets, (*entry).Octets
 	s.watches.Store(new(map[string]*watch))
@@ -242,9 +247,26 @@ func (s *Service) Set(servers map[string]Server, tools []Configured) error {
 		}
 	}
 	for _, w := range next {
-		if s.opts.Eager {
+		if s.pace.Load().Eager {
 			w.ask()
 		}
+	}
+	return nil
+}
+
+// SetPace changes when tools are read. Servers that are followed are read again, at the new
+// pace; meanwhile their tools stay listed. It fails for a negative duration, and then
+// changes nothing.
+func (s *Service) SetPace(p Pace) error {
+	if p.Refresh < 0 || p.Idle < 0 {
+		return errNegative
+	}
+	p = p.withDefaults()
+	if was := s.pace.Swap(&p); *was == p {
+		return nil
+	}
+	for _, w := range *s.watches.Load() {
+		w.again()
 	}
 	return nil
 }

@@ -266,7 +266,7 @@ func TestNewRefusesToolsThatNobodyWouldTake(t *testing.T) {
 		"a server's tool":       {Tools: []tooldisc.Configured{tool("s/a", "1")}, Servers: map[string]tooldisc.Server{"s": newServer()}},
 		"a server with a slash": {Servers: map[string]tooldisc.Server{"s/t": newServer()}},
 		"a server without name": {Servers: map[string]tooldisc.Server{"": newServer()}},
-		"a negative duration":   {Refresh: -time.Second},
+		"a negative duration":   {Pace: tooldisc.Pace{Refresh: -time.Second}},
 	} {
 		if _, err := tooldisc.New(opts); err == nil {
 			t.Errorf("%s: accepted", name)

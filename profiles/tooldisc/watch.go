@@ -51,9 +51,9 @@ func (w *watch) ask() <-chan struct{} {
 	case w.run == nil:
 		w.start()
 	case w.run.idle != nil:
-		w.run.idle.Reset(w.s.opts.Idle)
+		w.run.idle.Reset(w.s.pace.Load().Idle)
 	}
-	if w.run == nil || !w.read.IsZero() && w.s.opts.Now().Sub(w.read) <= w.s.opts.Refresh {
+	if w.run == nil || !w.read.IsZero() && w.s.opts.Now().Sub(w.read) <= w.s.pace.Load().Refresh {
 		return nil
 	}
 	return w.run.tried
@@ -70,8 +70,8 @@ func (w *watch) start() {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := &run{cancel: cancel, tried: make(chan struct{})}
-	if !s.opts.Eager {
-		r.idle = time.AfterFunc(s.opts.Idle, func() { w.end(r) })
+	if pace := s.pace.Load(); !pace.Eager {
+		r.idle = time.AfterFunc(pace.Idle, func() { w.end(r) })
 	}
 	w.run = r
 	s.work.Go(func() {
@@ -79,6 +79,21 @@ func (w *watch) start() {
 		defer r.markTried()
 		w.follow(ctx, r)
 	})
+}
+
+// again begins to follow the server anew, if it is followed or all servers are.
+func (w *watch) again() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := w.run
+	if w.stopped || old == nil && !w.s.pace.Load().Eager {
+		return
+	}
+	w.run = nil
+	if old != nil {
+		old.cancel()
+	}
+	w.start()
 }
 
 // stop stops following the server for good. It is another one now, or none.
@@ -115,10 +130,10 @@ func (w *watch) follow(ctx context.Context, r *run) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil || time.Since(began) > w.s.opts.Refresh {
+		if err == nil || time.Since(began) > w.s.pace.Load().Refresh {
 			failures = 0
 		}
-		pause := w.s.opts.Refresh
+		pause := w.s.pace.Load().Refresh
 		if err != nil {
 			w.s.opts.Report(w.name, err)
 			pause = pauses.After(failures)

@@ -256,7 +256,7 @@ func TestServersAreNotFollowedWhenNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.set(tooldisc.Listing{Tools: raw("one")})
-		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Idle: 10 * time.Minute, Refresh: 5 * time.Minute})
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Pace: tooldisc.Pace{Idle: 10 * time.Minute, Refresh: 5 * time.Minute}})
 		session := dial(t, service, "spiffe://test/a")
 		for range 6 {
 			ids(t, session)
@@ -283,7 +283,7 @@ func TestAListingThatIsRecentIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.set(tooldisc.Listing{Tools: raw("one")})
-		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Idle: time.Minute, Refresh: 5 * time.Minute})
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Pace: tooldisc.Pace{Idle: time.Minute, Refresh: 5 * time.Minute}})
 		session := dial(t, service, "spiffe://test/a")
 		ids(t, session)
 		time.Sleep(2 * time.Minute) // virtual: it is not followed any more
@@ -303,7 +303,7 @@ func TestServersThatTellNothingAreReadAgainAndAgain(t *testing.T) {
 		s := newServer()
 		s.leave = true
 		s.set(tooldisc.Listing{Tools: raw("one")})
-		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Eager: true, Refresh: 5 * time.Minute})
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Pace: tooldisc.Pace{Eager: true, Refresh: 5 * time.Minute}})
 		session := dial(t, service, "spiffe://test/a")
 		synctest.Wait()
 		if s.starts() != 1 {
@@ -320,6 +320,37 @@ func TestServersThatTellNothingAreReadAgainAndAgain(t *testing.T) {
 	})
 }
 
+func TestThePaceChangesWhileServersAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.leave = true
+		s.set(tooldisc.Listing{Tools: raw("one")})
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Pace: tooldisc.Pace{Idle: 24 * time.Hour, Refresh: 5 * time.Hour}})
+		session := dial(t, service, "spiffe://test/a")
+		pace := func(p tooldisc.Pace, times int) {
+			t.Helper()
+			before := s.starts()
+			if err := service.SetPace(p); err != nil {
+				t.Fatal(err)
+			}
+			if got := ids(t, session); p.Eager && !slices.Equal(got, []string{"files/one"}) {
+				t.Errorf("tools %v meanwhile", got)
+			}
+			time.Sleep(time.Hour + time.Second) // virtual
+			if n := s.starts() - before; n != times {
+				t.Errorf("%+v: followed %d times in an hour, want %d", p, n, times)
+			}
+		}
+		pace(tooldisc.Pace{Eager: true, Refresh: 5 * time.Minute}, 13)
+		pace(tooldisc.Pace{Eager: true, Refresh: 5 * time.Minute}, 12) // as it was: nothing is begun anew
+		pace(tooldisc.Pace{Eager: true, Refresh: 20 * time.Minute}, 4)
+		pace(tooldisc.Pace{Idle: 30 * time.Minute, Refresh: 20 * time.Minute}, 2) // and then nobody has asked
+		if err := service.SetPace(tooldisc.Pace{Refresh: -1}); err == nil {
+			t.Error("a negative duration is taken")
+		}
+	})
+}
+
 func TestServersThatFailAreTriedLaterAndLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, good := newServer(), newServer()
@@ -327,7 +358,7 @@ func TestServersThatFailAreTriedLaterAndLater(t *testing.T) {
 		good.set(tooldisc.Listing{Tools: raw("x")})
 		var reports []error
 		service := newService(t, tooldisc.Options{
-			Servers: map[string]tooldisc.Server{"bad": s, "good": good}, Eager: true,
+			Servers: map[string]tooldisc.Server{"bad": s, "good": good}, Pace: tooldisc.Pace{Eager: true},
 			Report: func(server string, err error) {
 				if server == "bad" {
 					reports = append(reports, err)
@@ -371,7 +402,7 @@ func TestWhatAServerHadIsToldWhileItFails(t *testing.T) {
 		s := newServer()
 		s.leave = true
 		s.set(tooldisc.Listing{Tools: raw("one")})
-		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Eager: true})
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"files": s}, Pace: tooldisc.Pace{Eager: true}})
 		session := dial(t, service, "spiffe://test/a")
 		synctest.Wait()
 		s.mu.Lock()
@@ -420,7 +451,7 @@ func TestToolsThatNobodyWouldTakeAreLeftOut(t *testing.T) {
 		s := newServer()
 		var report error
 		service := newService(t, tooldisc.Options{
-			Servers: map[string]tooldisc.Server{"s": s}, Eager: true, Report: func(_ string, err error) { report = err },
+			Servers: map[string]tooldisc.Server{"s": s}, Pace: tooldisc.Pace{Eager: true}, Report: func(_ string, err error) { report = err },
 		})
 		session := dial(t, service, "spiffe://test/a")
 		synctest.Wait()
@@ -506,7 +537,7 @@ func TestCloseEndsWhatIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		following, hanging := newServer(), newServer()
 		hanging.delay = time.Hour
-		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"a": following, "b": hanging}, Eager: true})
+		service := newService(t, tooldisc.Options{Servers: map[string]tooldisc.Server{"a": following, "b": hanging}, Pace: tooldisc.Pace{Eager: true}})
 		session := dial(t, service, "spiffe://test/a")
 		synctest.Wait()
 		service.Close()

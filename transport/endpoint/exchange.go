@@ -163,15 +163,14 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 // the table: on a multiplexed connection another stream may have entered it after the check
 // in duplicate.
 func (s *Session) register(e *exchange) error {
-	b := &s.opts.Bounds
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch _, known := s.inflight[string(e.req.MsgID)]; {
 	case known:
 		return profiles.Errorf(profiles.DuplicateMsgID, "msg_id is in flight")
-	case e.long && s.long >= b.LongExchanges:
+	case e.long && s.long >= s.bound(s.opts.LongOf, s.opts.Bounds.LongExchanges):
 		return profiles.Busy("long_exchanges", "too many long exchanges on this connection")
-	case !e.long && len(s.inflight)-s.long >= s.inFlightBound():
+	case !e.long && len(s.inflight)-s.long >= s.bound(s.opts.InFlightOf, s.opts.Bounds.InFlight):
 		return profiles.Busy("in_flight", "too many requests in flight on this connection")
 	}
 	if s.inflight == nil {
@@ -185,14 +184,14 @@ func (s *Session) register(e *exchange) error {
 	return nil
 }
 
-// inFlightBound returns how many requests the peer may have in flight.
-func (s *Session) inFlightBound() int {
-	if of := s.opts.InFlightOf; of != nil {
+// bound returns the bound of the peer: by its identity if of knows one.
+func (s *Session) bound(of func(identity string) int, otherwise int) int {
+	if of != nil {
 		if n := of(s.peer.Identity); n > 0 {
 			return n
 		}
 	}
-	return s.opts.Bounds.InFlight
+	return otherwise
 }
 
 // unregister removes an exchange from the table before the terminal answer is visible, so

@@ -80,6 +80,9 @@ type Options struct {
 	// Bounds.InFlight applies to every identity.
 	InFlightOf func(identity string) int
 
+	// LongOf returns the same of long exchanges; 0 and nil mean Bounds.LongExchanges.
+	LongOf func(identity string) int
+
 	// Admit is called before a connection is served. An error closes the connection with
 	// RateLimitExceeded. Nil admits all.
 	Admit func() error

@@ -11,18 +11,21 @@ import (
 
 // openA2A makes the front for A2A clients.
 func (f *Fronts) openA2A() error {
-	c := &f.conf.A2A
-	front, err := a2afront.New(a2afront.Options{
-		Link: func(caller string) a2afront.Link { return a2aLink{f, caller} }, Caller: gate.Caller, Carried: f.carried,
-		Partner: f.o.Partner,
-		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, TenantV1: c.TenantV1, URL: f.conf.URL,
-		MaxBody: max(1, min(int64(f.o.Config.Limits.PayloadBytes), maxPayload)-payloadRoom),
-	})
-	if err != nil {
-		return err
+	o := a2aTerms(f.conf)
+	o.Link = func(caller string) a2afront.Link { return a2aLink{f, caller} }
+	o.Caller, o.Carried, o.Partner = gate.Caller, f.carried, f.o.Partner
+	o.MaxBody = max(1, min(int64(f.o.Config.Limits.PayloadBytes), maxPayload)-payloadRoom)
+	var err error
+	f.a2a, err = a2afront.New(o)
+	return err
+}
+
+// a2aTerms returns the options that a reload can change.
+func a2aTerms(conf *config.HTTP) a2afront.Options {
+	c := &conf.A2A
+	return a2afront.Options{
+		Default: c.Default, Verbatim: c.Card == config.CardVerbatim, Params: c.Parameters, TenantV1: c.TenantV1, URL: conf.URL,
 	}
-	f.a2a = front
-	return nil
 }
 
 const (

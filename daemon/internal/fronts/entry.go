@@ -87,12 +87,14 @@ func (d *httpEntry) config() *tls.Config {
 	}
 }
 
-// Section has the HTTP callers, and the files of http.tls.
+// Section is all of http but its address.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "http", Stays: "what was there stays in force", Prepare: prepare,
-		Keys: []string{"http.callers", "http.anonymous", "http.hosts", "http.origins", "http.tls"},
-		// What is valid for one address may be invalid for another.
+		Keys: []string{
+			"http.callers", "http.anonymous", "http.hosts", "http.origins", "http.tls", "http.calls", "http.url", "http.a2a",
+		},
+		Waits: "what is valid for one address and with TLS may be invalid for another or without, and the listener is opened at the start",
 		Fits: func(started, now *config.Config) bool {
 			before, after := &started.HTTP, &now.HTTP
 			return before.Address == after.Address && (before.TLS.Cert == "") == (after.TLS.Cert == "")
@@ -128,7 +130,11 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: fields,
 		Commit: func() bool {
-			_ = entry.gate.Set(gateOptions(conf)) // New has accepted the same options
+			// No error is possible: New has accepted the options of the gate, and the
+			// configuration those for A2A.
+			_ = entry.gate.Set(gateOptions(conf))
+			_ = f.a2a.Set(a2aTerms(conf))
+			f.way.SetExchanges(conf.Calls)
 			if secure != nil && entry.secure.Swap(secure).anchors != secure.anchors {
 				changed = true
 			}

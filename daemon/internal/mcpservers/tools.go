@@ -40,11 +40,11 @@ func NewInside(s *Servers, c *config.Config, log *zap.Logger) (*Inside, error) {
 		}),
 		calling: mcpmap.New(mcpmap.Options{}),
 	}
-	near, err := insideOptions(in.calling, c.TOOLDISC.Refresh)
+	near, err := insideOptions(in.calling)
 	if err != nil {
 		return nil, err
 	}
-	far, err := insideOptions(in.served, c.TOOLDISC.Refresh)
+	far, err := insideOptions(in.served)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +57,10 @@ func NewInside(s *Servers, c *config.Config, log *zap.Logger) (*Inside, error) {
 const maxInside = 1 << 20
 
 // insideOptions returns the options of one end. Between readings a connection is silent.
-func insideOptions(m *mcpmap.Mapping, refresh time.Duration) (endpoint.Options, error) {
+func insideOptions(m *mcpmap.Mapping) (endpoint.Options, error) {
 	registry, err := profiles.NewRegistry(m.Profile())
-	silence := refresh + 10*time.Minute
 	return endpoint.Options{Registry: registry, Observer: endpoint.Discard, Bounds: endpoint.Bounds{
-		Connections: maxInside, ConnectionsPerIdentity: maxInside, Idle: silence, LongIdle: silence,
+		Connections: maxInside, ConnectionsPerIdentity: maxInside, Idle: part.PipeIdle, LongIdle: part.PipeIdle,
 	}}, err
 }
 
@@ -96,7 +95,7 @@ func (in *Inside) Offer(o *all.Options) error {
 	t := &in.conf.TOOLDISC
 	tools, err := readTools(in.conf)
 	o.TOOLDISC = tooldisc.Options{
-		Servers: in.readers(t.Refresh), Tools: tools, Refresh: t.Refresh, Idle: t.Idle, Eager: t.Eager,
+		Servers: in.readers(t.Refresh), Tools: tools, Pace: paceOf(t),
 		Report: func(server string, err error) {
 			if err != nil {
 				in.log.Warn("tools of a server are not all known", zap.String("server", server), zap.Error(err))
@@ -107,13 +106,18 @@ func (in *Inside) Offer(o *all.Options) error {
 	return err
 }
 
+// paceOf returns when tools are read.
+func paceOf(t *config.TOOLDISC) tooldisc.Pace {
+	return tooldisc.Pace{Refresh: t.Refresh, Idle: t.Idle, Eager: t.Eager}
+}
+
 // CheckTools reads the tools of the configuration, and asks no server.
 func CheckTools(c *config.Config) error {
 	tools, err := readTools(c)
 	if err != nil {
 		return err
 	}
-	t, err := tooldisc.New(tooldisc.Options{Tools: tools, Refresh: c.TOOLDISC.Refresh, Idle: c.TOOLDISC.Idle})
+	t, err := tooldisc.New(tooldisc.Options{Tools: tools, Pace: paceOf(&c.TOOLDISC)})
 	if err != nil {
 		return err
 	}
@@ -121,10 +125,11 @@ func CheckTools(c *config.Config) error {
 	return nil
 }
 
-// Section has the servers, and the tools of the configuration.
+// Section has the servers, the tools of the configuration, and when tools are read.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
-		Name: "mcp servers", Stays: "the old ones stay", Keys: []string{"mcp.servers", "tooldisc.tools"}, Files: toolFiles, Prepare: prepare,
+		Name: "mcp servers", Stays: "the old ones stay", Files: toolFiles, Prepare: prepare,
+		Keys: []string{"mcp.servers", "tooldisc.tools", "tooldisc.refresh", "tooldisc.idle", "tooldisc.eager"},
 	}
 }
 
@@ -149,6 +154,7 @@ func (in *Inside) Prepare(c *config.Config) (part.Change, error) {
 			left := s.put(next, defaultOf(c))
 			s.declare(c)
 			_ = s.served().TOOLDISC.Set(in.readers(c.TOOLDISC.Refresh), tools) // checked above
+			_ = s.served().TOOLDISC.SetPace(paceOf(&c.TOOLDISC))               // the configuration was checked
 			for _, one := range left {
 				s.leave(one, s.served().MCP.Leave)
 			}
@@ -159,6 +165,7 @@ func (in *Inside) Prepare(c *config.Config) (part.Change, error) {
 }
 
 // readers returns the readers of the tools of all servers in force, one for each server.
+// They read again after refresh.
 func (in *Inside) readers(refresh time.Duration) map[string]tooldisc.Server {
 	s := in.servers
 	s.mu.Lock()
@@ -172,6 +179,7 @@ func (in *Inside) readers(refresh time.Duration) map[string]tooldisc.Server {
 				Brief: one.at == nil && one.reader == nil,
 			})
 		}
+		one.tools.SetRefresh(refresh)
 		list[name] = one.tools
 	}
 	return list

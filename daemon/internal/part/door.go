@@ -3,6 +3,7 @@ package part
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -57,10 +58,10 @@ func (p *Passage) End() {
 // Door admits nobody and needs no Close.
 type Door struct {
 	to      DoorOptions
-	passage *Passage    // nil until the door is open
-	set     *all.Set    // profiles of the near ends
-	pipes   Connections // this endpoint's ends
-	most    int         // exchanges in flight over a pipe
+	passage *Passage     // nil until the door is open
+	set     *all.Set     // profiles of the near ends
+	pipes   Connections  // this endpoint's ends
+	most    atomic.Int64 // exchanges in flight over a pipe
 }
 
 // DoorOptions configure doors.
@@ -83,13 +84,13 @@ type DoorOptions struct {
 	}
 }
 
-// A pipe has no idle timeout, because its open exchanges would end with it. The error
-// budget of a pipe is large, because one faulty program of a caller must not disconnect the
-// caller's other programs.
-const (
-	pipeIdle   = 365 * 24 * time.Hour
-	pipeBudget = 1_000_000 // refusals a minute
-)
+// PipeIdle is the idle timeout of a pipe. It is never reached, because the open exchanges
+// of a pipe would end with it.
+const PipeIdle = 365 * 24 * time.Hour
+
+// pipeBudget is the error budget of a pipe in refusals a minute. It is large, because one
+// faulty program of a caller must not disconnect the caller's other programs.
+const pipeBudget = 1_000_000
 
 var errNotServing = errors.New("not serving yet")
 
@@ -106,26 +107,35 @@ func NewDoor(to DoorOptions, near all.Options) (*Door, error) {
 // Profiles returns the profiles of the near ends.
 func (d *Door) Profiles() *all.Set { return d.set }
 
-// Open opens the door. Each pipe may have so many exchanges in flight. The profiles of this
-// endpoint must exist. The session of a pipe never becomes the link of a partner, even if
-// its identity is a partner's.
+// Open opens the door; see SetExchanges. The profiles of this endpoint must exist. The
+// session of a pipe never becomes the link of a partner, even if its identity is a
+// partner's.
 func (d *Door) Open(exchanges int) error {
-	d.most = exchanges
-	far := d.bounded(d.to.Endpoints.Options(false))
-	far.InFlightOf = nil
+	d.SetExchanges(exchanges)
+	far := bounded(d.to.Endpoints.Options(false))
+	far.InFlightOf, far.LongOf = d.mostOf, d.mostOf
 	var err error
 	d.passage, err = NewPassage(endpoint.Options{
 		Registry: d.set.Registry, Tracer: endpoint.ContextFunc(d.set.Carriers.Attach),
-		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds,
+		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds, InFlightOf: d.mostOf, LongOf: d.mostOf,
 	}, far)
 	return err
 }
 
+// SetExchanges changes how many exchanges each pipe may have in flight, also for pipes that
+// are open.
+func (d *Door) SetExchanges(most int) {
+	if d != nil {
+		d.most.Store(int64(most))
+	}
+}
+
+func (d *Door) mostOf(string) int { return int(d.most.Load()) }
+
 // bounded returns options with the bounds of a pipe.
-func (d *Door) bounded(o endpoint.Options) endpoint.Options {
+func bounded(o endpoint.Options) endpoint.Options {
 	b := &o.Bounds
-	b.InFlight, b.LongExchanges = d.most, d.most
-	b.Idle, b.LongIdle, b.ErrorBudget, b.PaceBudget = pipeIdle, pipeIdle, pipeBudget, pipeBudget
+	b.Idle, b.LongIdle, b.ErrorBudget, b.PaceBudget = PipeIdle, PipeIdle, pipeBudget, pipeBudget
 	return o
 }
 
@@ -134,7 +144,7 @@ func (d *Door) setLimits(o endpoint.Options) error {
 	if d == nil || d.passage == nil {
 		return nil
 	}
-	o = d.bounded(o)
+	o = bounded(o)
 	near := endpoint.Options{FrameLimit: o.FrameLimit, Envelope: o.Envelope, Bounds: o.Bounds}
 	return errors.Join(d.passage.far.SetLimits(o), d.passage.near.SetLimits(near))
 }

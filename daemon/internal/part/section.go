@@ -18,8 +18,9 @@ type Section struct {
 	Keys  []string // the keys, with all below them; empty: only files are read again
 
 	// Fits reports whether a running daemon can apply the keys of a configuration; if not,
-	// they take effect at the next start. Nil: always.
-	Fits func(started, now *config.Config) bool
+	// they take effect at the next start, for the reason Waits. Nil: always.
+	Fits  func(started, now *config.Config) bool
+	Waits string
 
 	// Files are read again when they change. May be nil.
 	Files func(c *config.Config) []string

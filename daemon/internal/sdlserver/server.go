@@ -204,9 +204,12 @@ func (s *Server) trust(o *language) error {
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "sdl", Stays: "the old one stays", Prepare: prepare,
-		Keys: []string{"sdl.keys", "sdl.mode", "sdl.agents", "sdl.versions", "sdl.replay", "sdl.session", "sdl.sign", "sdl.trust", "sdl.tools", "sdl.limits"},
-		// The agent_id and whether A2A-SDL is served change at a restart only.
-		Fits:  func(started, now *config.Config) bool { return started.SDL.AgentID == now.SDL.AgentID },
+		Keys: []string{
+			"sdl.agent_id", "sdl.keys", "sdl.mode", "sdl.agents", "sdl.versions", "sdl.replay", "sdl.session", "sdl.sign", "sdl.trust", "sdl.tools",
+			"sdl.limits", "sdl.deadline", "sdl.tasks",
+		},
+		Waits: "whether A2A-SDL is served at all is decided at the start",
+		Fits:  func(started, now *config.Config) bool { return (started.SDL.AgentID == "") == (now.SDL.AgentID == "") },
 		Files: func(c *config.Config) []string { return c.SDL.Files() },
 	}
 }
@@ -214,7 +217,10 @@ func Section(prepare part.Prepare) part.Section {
 // Prepare reads section sdl.
 func (s *Server) Prepare(c *config.Config) (part.Change, error) {
 	if s.agent == nil {
-		return part.Change{Commit: func() bool { return false }}, nil
+		return part.Change{Commit: func() bool {
+			s.o.Served.Set().SDL.SetDeadline(c.SDL.Deadline)
+			return false
+		}}, nil
 	}
 	next, err := readLanguage(c, s.o.Records, s.sessions)
 	if err != nil {
@@ -226,6 +232,10 @@ func (s *Server) Prepare(c *config.Config) (part.Change, error) {
 			if err := errors.Join(s.trust(next), s.agent.SetLanguage(next.Options)); err != nil {
 				s.log.Error("sdl: not all of it is in force", zap.Error(err))
 			}
+			s.o.Ways.SetAgentID(c.SDL.AgentID)
+			s.agent.SetTasks(c.SDL.Tasks)
+			s.way.SetExchanges(exchanges(c))
+			s.o.Served.Set().SDL.SetDeadline(c.SDL.Deadline)
 			return false
 		},
 	}, nil
@@ -322,8 +332,11 @@ func (s *Server) Open() error {
 	if s.way == nil {
 		return nil
 	}
-	return s.way.Open(max(s.o.Config.Limits.InFlight*4, s.o.Config.SDL.Tasks))
+	return s.way.Open(exchanges(s.o.Config))
 }
+
+// exchanges returns how many exchanges the pipe of one identity may have in flight.
+func exchanges(c *config.Config) int { return max(c.Limits.InFlight*4, c.SDL.Tasks) }
 
 // Door implements part.Part.
 func (s *Server) Door() *part.Door { return s.way }

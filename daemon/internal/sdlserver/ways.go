@@ -31,6 +31,7 @@ type Ways struct {
 	sdlagent.Heads
 	o      WayOptions
 	log    *zap.Logger
+	own    atomic.Pointer[string] // agent_id of this endpoint; empty: none
 	routes atomic.Pointer[routes]
 }
 
@@ -47,6 +48,7 @@ type WayOptions struct {
 // NewWays reads sdl.routes for the first time.
 func NewWays(o WayOptions) (*Ways, error) {
 	w := &Ways{o: o, log: o.Log.Named(boundlog.Backend)}
+	w.SetAgentID(o.Config.SDL.AgentID)
 	change, err := w.Prepare(o.Config)
 	if err != nil {
 		return nil, err
@@ -54,6 +56,9 @@ func NewWays(o WayOptions) (*Ways, error) {
 	change.Commit()
 	return w, nil
 }
+
+// SetAgentID changes the agent_id of this endpoint.
+func (w *Ways) SetAgentID(id string) { w.own.Store(&id) }
 
 // RoutesSection is the routes.
 func RoutesSection(prepare part.Prepare) part.Section {
@@ -89,7 +94,7 @@ func (w *Ways) May(identity, agentID string) bool { return mayAs(w.o.Guard, iden
 
 // Route implements Onward. It returns the empty string for an agent_id of this endpoint.
 func (w *Ways) Route(agentID string) string {
-	if agentID == w.o.Config.SDL.AgentID {
+	if agentID == *w.own.Load() {
 		return ""
 	}
 	return w.routes.Load().find(agentID)
@@ -97,7 +102,7 @@ func (w *Ways) Route(agentID string) string {
 
 // Concerns implements Onward.
 func (w *Ways) Concerns(identity, agentID string) bool {
-	return agentID != w.o.Config.SDL.AgentID && w.o.Directory.Knows(identity)
+	return agentID != *w.own.Load() && w.o.Directory.Knows(identity)
 }
 
 // Bring implements Onward: it delivers an event to the session of its agent. If that fails,

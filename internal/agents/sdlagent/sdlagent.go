@@ -59,7 +59,7 @@ type Options struct {
 	// a partner. Nil: there are no partners.
 	Partner func(ctx context.Context, identity, agentID string, body []byte) (known bool, err error)
 
-	Tasks int // most unfinished tasks, default 1,024
+	Tasks int // most unfinished tasks, default 1,024; see SetTasks
 
 	// Report receives errors that are not sent to peers. It must not block. May be nil.
 	Report func(error)
@@ -76,6 +76,7 @@ type Agent struct {
 
 	mu     sync.Mutex
 	closed bool
+	most   int                 // tasks
 	tasks  map[string]struct{} // unfinished tasks, by key
 	going  sync.WaitGroup
 }
@@ -104,7 +105,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if o.Records == nil {
 		return nil, errors.New("sdlagent: no Records")
 	}
-	a := &Agent{opts: o, links: newLinks(o.Inside), tasks: make(map[string]struct{})}
+	a := &Agent{opts: o, most: o.Tasks, links: newLinks(o.Inside), tasks: make(map[string]struct{})}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.SetLanguage(o.Language); err != nil {
 		return nil, err
@@ -113,6 +114,14 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// SetTasks changes how many unfinished tasks there may be. Tasks above a lower bound
+// continue.
+func (a *Agent) SetTasks(most int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.most = most
 }
 
 // SetLanguage replaces the options for new messages. Its Sessions must be those of the

@@ -144,7 +144,7 @@ func (a *Agent) enter(key string) (known bool, err error) {
 	if _, known = a.tasks[key]; known {
 		return true, nil
 	}
-	if len(a.tasks) >= a.opts.Tasks {
+	if len(a.tasks) >= a.most {
 		return false, errTasks
 	}
 	a.tasks[key] = struct{}{}

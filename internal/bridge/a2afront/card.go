@@ -27,7 +27,7 @@ func (f *Front) card(w http.ResponseWriter, r *http.Request, link Link, at *plac
 	if !ok {
 		return
 	}
-	if f.opts.Verbatim {
+	if f.terms.Load().Verbatim {
 		f.writeCard(w, r, &card, card.Payload)
 		return
 	}
@@ -67,7 +67,7 @@ func (f *Front) lookUp(w http.ResponseWriter, r *http.Request, link Link, at *pl
 
 // base is where clients find an agent at this front.
 func (f *Front) base(r *http.Request, agent string) string {
-	base, path := f.opts.URL, Path
+	base, path := f.terms.Load().URL, Path
 	if base == "" {
 		base = "http://" + r.Host
 		if r.TLS != nil {

@@ -106,7 +106,7 @@ type Options struct {
 // Front is an http.Handler. It is safe for concurrent use.
 type Front struct {
 	opts    Options
-	params  map[string]bool // in lower case
+	terms   atomic.Pointer[terms]
 	streams context.Context // ends with Drain
 	drain   context.CancelFunc
 	counts  counts
@@ -122,6 +122,12 @@ type Stats struct {
 	Cards   int64 // requests for cards
 	Refused int64 // malformed requests refused here
 	Resumed int64 // operations taken up again after their session was lost
+}
+
+// terms are the options that Set changes.
+type terms struct {
+	Options
+	params map[string]bool // names of Params in lower case
 }
 
 type counts struct{ open, streams, rpc, rest, cards, refused, resumed atomic.Int64 }
@@ -148,16 +154,27 @@ func New(o Options) (*Front, error) {
 	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
 	o.Write = cmp.Or(o.Write, 30*time.Second)
-	o.URL = strings.TrimSuffix(o.URL, "/")
-	f := &Front{opts: o, params: make(map[string]bool)}
+	f := &Front{opts: o}
+	if err := f.Set(o); err != nil {
+		return nil, err
+	}
 	f.streams, f.drain = context.WithCancel(context.Background())
+	return f, nil
+}
+
+// Set changes Default, URL, Verbatim, TenantV1 and Params for later requests; other fields
+// are ignored. It fails for service parameters that New refuses, and then changes nothing.
+func (f *Front) Set(o Options) error {
+	t := &terms{Options: o, params: make(map[string]bool)}
+	t.URL = strings.TrimSuffix(o.URL, "/")
 	for _, name := range o.Params {
 		if err := CheckParam(name); err != nil {
-			return nil, err
+			return err
 		}
-		f.params[strings.ToLower(name)] = true
+		t.params[strings.ToLower(name)] = true
 	}
-	return f, nil
+	f.terms.Store(t)
+	return nil
 }
 
 // Drain ends streams, which would go on to the last, with an error that says so.

@@ -47,9 +47,10 @@ func CheckParam(name string) error {
 // of their names.
 func (f *Front) serviceParams(r *http.Request) []string {
 	var list []string
+	terms := f.terms.Load()
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		lower := strings.ToLower(name)
-		if lower == a2abinding.ParamVersion || !strings.HasPrefix(lower, paramPrefix) && !f.params[lower] {
+		if lower == a2abinding.ParamVersion || !strings.HasPrefix(lower, paramPrefix) && !terms.params[lower] {
 			continue
 		}
 		for _, value := range r.Header[name] {

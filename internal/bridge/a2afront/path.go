@@ -34,8 +34,9 @@ const (
 // find says what a path means. Its segments are told apart before they are decoded: a
 // task_id may have a slash or a colon in it.
 func (f *Front) find(path string) (place, bool) {
+	terms := f.terms.Load()
 	if path == CardPath {
-		return place{agent: f.opts.Default, serves: get(cardHere)}, f.opts.Default != ""
+		return place{agent: terms.Default, serves: get(cardHere)}, terms.Default != ""
 	}
 	rest, ok := strings.CutPrefix(path, Path+"/")
 	if !ok {
@@ -56,10 +57,10 @@ func (f *Front) find(path string) (place, bool) {
 		}
 	}
 	agent, segments := strings.Join(names, "/"), segments[n:]
-	if f.opts.Single && agent != f.opts.Default {
+	if f.opts.Single && agent != terms.Default {
 		return place{}, false
 	}
-	if len(segments) > 0 && segments[0] == "v1" && !f.opts.TenantV1 {
+	if len(segments) > 0 && segments[0] == "v1" && !terms.TenantV1 {
 		segments = segments[1:]
 	}
 	if len(segments) == 1 && segments[0] == "" {

@@ -38,7 +38,7 @@ type Options struct {
 	// Changes are then not noticed.
 	Brief bool
 
-	Refresh time.Duration // after which tools are read again though no change was told, default 5 min
+	Refresh time.Duration // after which tools are read again though no change was told, default 5 min; see SetRefresh
 	Call    time.Duration // that a request may take, default 30 s
 	Pause   time.Duration // between readings at least, however often changes are told; default 1 s
 }
@@ -57,10 +57,20 @@ func (o Options) withDefaults() Options {
 
 // Reader reads the tools of one server. It implements tooldisc.Server, and is
 // safe for concurrent use.
-type Reader struct{ opts Options }
+type Reader struct {
+	opts    Options
+	refresh atomic.Int64 // a time.Duration
+}
 
 // New returns a Reader. Nothing is called yet.
-func New(opts Options) *Reader { return &Reader{opts.withDefaults()} }
+func New(opts Options) *Reader {
+	r := &Reader{opts: opts.withDefaults()}
+	r.SetRefresh(r.opts.Refresh)
+	return r
+}
+
+// SetRefresh changes Options.Refresh for later readings.
+func (r *Reader) SetRefresh(after time.Duration) { r.refresh.Store(int64(after)) }
 
 // Follow implements tooldisc.Server. It returns when everything it opened is
 // closed.
@@ -69,7 +79,7 @@ func (r *Reader) Follow(ctx context.Context, tell func(tooldisc.Listing)) error 
 	if err != nil {
 		return fmt.Errorf("mcptools: %s: %w", r.opts.Target, err)
 	}
-	c := &conversation{opts: &r.opts, client: client, changed: make(chan struct{}, 1)}
+	c := &conversation{opts: &r.opts, refresh: &r.refresh, client: client, changed: make(chan struct{}, 1)}
 	defer c.work.Wait()
 	defer end() // which ends the work
 	if err := c.follow(ctx, tell); err != nil {
@@ -81,6 +91,7 @@ func (r *Reader) Follow(ctx context.Context, tell func(tooldisc.Listing)) error 
 // conversation is one time of following a server.
 type conversation struct {
 	opts    *Options
+	refresh *atomic.Int64
 	client  *mcpmap.Client
 	session string // of the era with sessions
 	modern  bool
@@ -121,7 +132,7 @@ func (c *conversation) follow(ctx context.Context, tell func(tooldisc.Listing)) 
 
 // rest waits until the tools are to be read again.
 func (c *conversation) rest(ctx context.Context, ended <-chan error) error {
-	refresh := time.NewTimer(c.opts.Refresh)
+	refresh := time.NewTimer(time.Duration(c.refresh.Load()))
 	defer refresh.Stop()
 	wait := func(next <-chan time.Time, changed <-chan struct{}) error {
 		select {

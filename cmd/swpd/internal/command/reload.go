@@ -25,7 +25,7 @@ to new connections. docs/configuration.md has the list.
 Requests and tasks in progress end where they started; new ones use the new
 configuration, or are refused. Peers that are no longer admitted are disconnected. Each
 section takes effect as a whole or not at all: faulty sections are reported, and their
-old values stay in force. Keys that take effect only at the next start are listed.
+old values stay in force. Keys that take effect only at the next start are listed with the reason.
 
 SIGHUP does the same without an answer. Changed files are read within two seconds
 without a request.
@@ -75,7 +75,11 @@ func printReloaded(out io.Writer, r *daemon.Reloaded) {
 func shortOf(r *daemon.Reloaded) error {
 	var later error
 	if len(r.Later) > 0 {
-		later = &exitError{exitLater, fmt.Errorf("in force at the next start: %s", strings.Join(r.Later, ", "))}
+		var lines strings.Builder
+		for _, key := range r.Later {
+			fmt.Fprintf(&lines, "\n  %s: %s", key, r.Reasons[key])
+		}
+		later = &exitError{exitLater, fmt.Errorf("in force at the next start:%s", lines.String())}
 	}
 	if len(r.Problems) == 0 {
 		return later
