@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -138,6 +139,44 @@ func TestEachOperationHasOneLine(t *testing.T) {
 			t.Errorf("a payload is in the log:\n%s", r.log)
 		}
 		r.counts("swpd_access_lines_total", strconv.Itoa(len(rows)))
+		for _, labels := range []string{
+			`operation="call",outcome="ok",profile="rpc"`, `operation="call",outcome="failed",profile="rpc"`, `operation="call",outcome="denied",profile="rpc"`,
+			`operation="publish",outcome="ok",profile="relay"`, `operation="publish",outcome="denied",profile="events"`, `operation="task",outcome="denied",profile="a2a"`,
+		} {
+			r.counts("swpd_exchange_seconds_count{"+labels+"}", "1")
+			r.counts("swpd_exchange_seconds_bucket{"+labels+`,le="+Inf"}`, "1")
+		}
+	})
+}
+
+// What is answered to whom the rules refuse has no word of them.
+func TestARefusalHasNoTextOfARule(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := start(t, accessAll+"access: {rules: [{identity: 'spiffe://never-told/**'}, {identity: 'spiffe://localhost/**', name: [never-told, 'never-told/**']}]}\n")
+		record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("hidden"), Severity: []byte("info"), TaskID: []byte("t")}
+		for _, row := range []struct {
+			name               string
+			profileID, msgType uint64
+			payload            []byte
+		}{
+			{"rpc", rpc.ProfileID, rpc.TypeReq, (&rpc.Req{RPCID: []byte("3"), Method: []byte("hidden")}).Append(nil)},
+			{"events", events.ProfileID, events.TypePublish, (&events.Publish{Event: record}).Append(nil)},
+			{"artifact", artifact.ProfileID, artifact.TypeGet, (&artifact.Get{ArtifactID: []byte("hidden")}).Append(nil)},
+			{"relay", relay.ProfileID, relay.TypePublish, (&relay.Publish{DeliveryID: []byte("d"), Topic: []byte("hidden")}).Append(nil)},
+			{"a2a", a2a.ProfileID, a2a.TypeTask, (&a2a.TaskBody{TaskID: []byte("t2"), Kind: []byte("hidden")}).Append(nil)},
+			{"tooldisc", tooldisc.ProfileID, tooldisc.TypeGetReq, (&tooldisc.GetReq{ToolID: []byte("hidden")}).Append(nil)},
+		} {
+			s := r.raw(r.addrs[transport])
+			send(t, s, message(row.profileID, row.msgType, 0, "an-id-of-its-own", string(row.payload)))
+			answer := make([]byte, 4096)
+			n, err := s.Read(answer)
+			if n == 0 {
+				t.Errorf("%s: no answer: %v", row.name, err)
+			}
+			if bytes.Contains(answer[:n], []byte("never-told")) || bytes.Contains(answer[:n], []byte("rules[")) {
+				t.Errorf("%s: %q", row.name, answer[:n])
+			}
+		}
 	})
 }
 
