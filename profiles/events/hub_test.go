@@ -1,6 +1,7 @@
 package events
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -64,4 +65,29 @@ func TestEventsOfPartnersAreNamedAsTheirFilterDoes(t *testing.T) {
 			t.Errorf("%s: %q, %t; want %q", text, name, ok, want)
 		}
 	}
+}
+
+// Each refused subscription would otherwise stay in memory until the end of the process.
+func TestARefusedSubscriptionLeavesNoContext(t *testing.T) {
+	ended := make(chan struct{})
+	b, err := New(Options{Subscriptions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	var list [2]*subscription
+	for i := range list {
+		list[i] = &subscription{bus: b, key: subscriptionKey{id: string(rune('a' + i))}, reader: reader{bus: b, identity: "x"}}
+		if err := b.subs.add(list[i]); (err != nil) != (i == 1) {
+			t.Errorf("subscription %d: %v", i, err)
+		}
+	}
+	if list[1].ctx != nil {
+		t.Error("the refused subscription has a context")
+	}
+	context.AfterFunc(list[0].ctx, func() { close(ended) })
+	b.subs.remove(list[0])
+	list[0].cancel(nil)
+	b.work.Done()
+	<-ended
 }

@@ -31,7 +31,7 @@ type subscription struct {
 	resume bool
 	reader reader
 
-	ctx    context.Context // ends the delivery; its cause is the reason
+	ctx    context.Context // ends the delivery; its cause is the reason. nil until the table has the subscription
 	cancel context.CancelCauseFunc
 
 	msgID []byte
@@ -70,6 +70,7 @@ func (b *Bus) subscribe(req *profiles.Request) error {
 	held, w, err := req.HoldLong()
 	if err != nil {
 		b.subs.remove(s)
+		s.cancel(nil)
 		b.work.Done()
 		return err
 	}
@@ -121,7 +122,6 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 	if len(s.name) > maxKey {
 		return nil, invalid(DetailName, "the name and the identity of the subscriber are too long together")
 	}
-	s.ctx, s.cancel = context.WithCancelCause(b.ctx)
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"context"
 	"sync"
 
 	"github.com/slimwire/swp/profiles"
@@ -37,8 +38,9 @@ func (t *table) init() {
 	t.named = make(map[string]*subscription)
 }
 
-// add enters a subscription, within the bounds. An older subscription with the same name,
-// on any connection, ends. The caller must call Done of the Bus's work once.
+// add enters a subscription, within the bounds, and makes its context, which the caller
+// cancels. An older subscription with the same name, on any connection, ends. The caller
+// must call Done of the Bus's work once.
 func (t *table) add(s *subscription) error {
 	o := &s.bus.opts
 	t.mu.Lock()
@@ -54,6 +56,7 @@ func (t *table) add(s *subscription) error {
 		return profiles.Busy(DetailBound, "events: too many subscriptions of this identity")
 	}
 	s.bus.work.Add(1)
+	s.ctx, s.cancel = context.WithCancelCause(s.bus.ctx)
 	t.subs[s.key] = s
 	t.sessions[s.key.session]++
 	t.identities[s.reader.identity]++
