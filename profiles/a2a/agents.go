@@ -148,7 +148,7 @@ func (dir *directory) seat(session profiles.Session, identity, id string) (*agen
 	}
 	a := dir.byID[id]
 	if a != nil && a.identity != identity {
-		if a.host != nil || len(a.tasks) > 0 || time.Since(a.left) < s.opts.Abandoned {
+		if a.host != nil || len(a.tasks) > 0 || time.Since(a.left) < s.limits.Load().Abandoned {
 			return nil, errAgentDenied
 		}
 		delete(dir.byID, id)

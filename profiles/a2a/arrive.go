@@ -139,7 +139,7 @@ func (s *Service) timeFor(kind, agent string, ms uint64) time.Duration {
 	if p := s.pools.get(kind, agent); p != nil && p.Deadline > 0 {
 		return p.Deadline
 	}
-	return s.opts.Deadline
+	return s.limits.Load().Deadline
 }
 
 var (
@@ -212,7 +212,7 @@ func (a *arrival) create() *task {
 	s, r := a.s, a.request
 	now := s.opts.Now()
 	r.Nonce, r.Created, r.Deadline = newNonce(), now, now.Add(a.left)
-	r.Expires = r.Deadline.Add(s.opts.Retention)
+	r.Expires = r.Deadline.Add(s.limits.Load().Retention)
 	t := newTask(s, r, a.sum)
 	t.pending = true
 	t.exec.reserve(s.pools.get(r.Kind, r.Agent))

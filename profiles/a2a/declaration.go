@@ -53,10 +53,10 @@ func (dir *directory) remember(a *agent) {
 		s.mu.Unlock()
 		return
 	}
-	a.stored, a.renew = d, now.Add(s.opts.Retention/2)
+	a.stored, a.renew = d, now.Add(s.limits.Load().Retention/2)
 	id, was := a.id, a.version
 	s.mu.Unlock()
-	dir.record(a, id, was, d, now.Add(s.opts.Retention))
+	dir.record(a, id, was, d, now.Add(s.limits.Load().Retention))
 }
 
 // record submits a declaration, which replaces the stored version was.

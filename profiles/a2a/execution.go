@@ -270,7 +270,7 @@ func (x *execution) awaitAgent() {
 	}
 	x.delivery = nil
 	if !isPartner(x.at.AgentID) {
-		x.limitAbsence(s.opts.Abandoned, reasonGone)
+		x.limitAbsence(s.limits.Load().Abandoned, reasonGone)
 	}
 	if x.agent == nil { // after a restart
 		a := s.agents.find(x.at.AgentID, x.at.Identity)

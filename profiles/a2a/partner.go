@@ -105,5 +105,5 @@ func (dir *directory) waitLimit(t *task) (wait time.Duration, reason string) {
 	if a := dir.byID[name+"/"]; a != nil && a.host == nil && a.canTake(t) {
 		return dir.s.opts.Unreached - time.Since(a.left), reasonAway
 	}
-	return dir.s.opts.Abandoned, reasonGone
+	return dir.s.limits.Load().Abandoned, reasonGone
 }

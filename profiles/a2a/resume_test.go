@@ -265,6 +265,47 @@ func TestRetentionEndsAllAtOnce(t *testing.T) {
 	})
 }
 
+func TestTheTimesOfTasksChangeForLaterTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorker()
+		s := service(t, a2a.Options{Workers: kinds(w, "k"), Retention: time.Hour, Deadline: time.Minute})
+		p := script(t, s, alice)
+		run := func(id string, left time.Duration) {
+			t.Helper()
+			p.send(task(id, "k", ""))
+			r := w.started(t)
+			if got := time.Until(r.Deadline); got != left {
+				t.Errorf("%s: the worker has %v, want %v", id, got, left)
+			}
+			r.progress(t, "e")
+			r.finish("one")
+			p.want(message{Type: 3, Seq: 1, ID: id, Message: "e"}, message{Type: 4, Seq: 1, ID: id, OK: true, Payload: "one"})
+		}
+		known := func(id string, want bool) {
+			t.Helper()
+			p.send(task(id, "k", ""), number(a2a.ExtResume, 1))
+			if want {
+				p.want(message{Type: 4, Seq: 1, ID: id, OK: true, Payload: "one"})
+			} else {
+				p.want(message{Type: 4, ID: id, Reason: "the task is unknown, or no longer known"})
+			}
+		}
+		run("old", time.Minute)
+		if err := s.SetLimits(a2a.Options{Retention: 4 * time.Hour, Deadline: 2 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetLimits(a2a.Options{Retention: -1}); err == nil {
+			t.Error("a negative time is taken")
+		}
+		run("new", 2*time.Minute)
+		time.Sleep(time.Hour + time.Minute)
+		known("old", false)
+		known("new", true)
+		time.Sleep(3*time.Hour + time.Minute)
+		known("new", false)
+	})
+}
+
 func TestTheNewestSenderReceives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorker()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -16,7 +17,8 @@ import (
 // safe for concurrent use.
 type Service struct {
 	opts     Options
-	instance string // of this process, for the Handshakes that it sends
+	limits   atomic.Pointer[Options] // the fields that SetLimits changes
+	instance string                  // of this process, for the Handshakes that it sends
 
 	lifetime
 	tasks  table
@@ -25,6 +27,18 @@ type Service struct {
 
 	outbox  outbox
 	beacons beacons
+}
+
+// SetLimits changes Retention, Deadline and Abandoned of o for later tasks; tasks keep their
+// times. An agent that is away may stay away for the new time. If New would refuse o, it
+// fails and changes nothing.
+func (s *Service) SetLimits(o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	s.limits.Store(&o)
+	return nil
 }
 
 // New returns a Service. Tasks of an earlier process in the store continue. A task that
@@ -49,6 +63,7 @@ func New(opts Options) (*Service, error) {
 		outbox:  outbox{open: make(map[address]*Delivery), ended: endedTasks{list: make(map[address]*digest)}},
 		beacons: beacons{open: make(map[beaconKey]*beacon)},
 	}
+	s.limits.Store(&opts)
 	s.pools.hosting.Store(workers)
 	s.tasks = table{s: s, byKey: make(map[string]*task), owned: make(map[string]int), cursors: make(map[string]*cursor)}
 	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}

@@ -125,6 +125,22 @@ func TestRetentionEnds(t *testing.T) {
 	})
 }
 
+func TestHowLongEventsAreStoredChangesForLaterEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := open(t, sqlstore.Options{})
+		defer engine.Close()
+		s := serve(t, "pipe", events.Options{Store: engine, Retention: 2 * time.Hour, TailEntries: 1}, endpoint.Bounds{})
+		s.dial(producer).publish(t, "a")
+		s.bus.SetRetention(10 * time.Hour)
+		s.dial(producer).publish(t, "b", "c")
+		time.Sleep(3 * time.Hour)
+		zero := uint64(0)
+		sub := s.dial(subscriber).subscribe(t, events.SubscribeOptions{After: &zero})
+		receive(t, sub, "b", "c")
+		sub.Close()
+	})
+}
+
 func TestLargeEventsOutOfTheStoreKeepTheirPlace(t *testing.T) {
 	effort.Unwatched(t)
 	engine := open(t, sqlstore.Options{Dir: t.TempDir()})

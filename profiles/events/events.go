@@ -75,7 +75,7 @@ type Options struct {
 	// asked again after at most a second. Nil denies nothing.
 	Access profiles.Access
 
-	// Retention is how long stored events are kept, default 24 hours.
+	// Retention is how long stored events are kept, default 24 hours; see SetRetention.
 	Retention time.Duration
 
 	// TailEntries and TailOctets bound the newest events in memory, by default 8,192 and 16
@@ -147,6 +147,7 @@ type Bus struct {
 	opts    Options
 	profile *profiles.Profile
 	tail    tail
+	kept    atomic.Int64  // Options.Retention, changed
 	pending atomic.Int64  // octets that wait to be stored
 	readers chan struct{} // slots for reading the store
 	large   chan struct{} // slots for large records from the store
@@ -173,6 +174,7 @@ func New(opts Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders), large: make(chan struct{}, largeSlots), naming: make(chan struct{}, 1)}
+	b.kept.Store(int64(opts.Retention))
 	b.tail.maxEntries, b.tail.maxOctets = opts.TailEntries, opts.TailOctets
 	b.live.seed = maphash.MakeSeed()
 	b.subs.init()
@@ -212,6 +214,9 @@ func New(opts Options) (*Bus, error) {
 	}
 	return b, nil
 }
+
+// SetRetention changes how long later events are kept. It must be above 0.
+func (b *Bus) SetRetention(d time.Duration) { b.kept.Store(int64(d)) }
 
 // Profile returns the profile that serves peers, the same one each time.
 func (b *Bus) Profile() *profiles.Profile { return b.profile }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
@@ -49,7 +50,7 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 		done(profiles.Busy(DetailPending, "too many events wait to be stored"))
 		return
 	}
-	b.opts.Store.Append(spaceLog, logName, id, producer, e.octets(), b.opts.Now().Add(b.opts.Retention),
+	b.opts.Store.Append(spaceLog, logName, id, producer, e.octets(), b.opts.Now().Add(time.Duration(b.kept.Load())),
 		func(r store.AppendResult) {
 			b.pending.Add(-size)
 			switch {

@@ -58,7 +58,7 @@ func (d *adding) store() {
 	h := sha256.New()
 	h.Write([]byte(d.key))
 	h.Write(d.data)
-	d.s.opts.Store.Append(spaceDeltas, string(d.base), string(h.Sum(nil)), d.owner, d.data, d.s.expires(), func(r store.AppendResult) {
+	d.s.opts.Store.Append(spaceDeltas, string(d.base), string(h.Sum(nil)), d.owner, d.data, d.s.until(), func(r store.AppendResult) {
 		if r.Err != nil {
 			d.end(profiles.Unavailable(r.Err))
 			return

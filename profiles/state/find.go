@@ -59,9 +59,9 @@ func (s *Service) read(ctx context.Context, k key, value bool) (found, error) {
 	return found{key: k, value: octets}, nil
 }
 
-// remember records that a state is stored, if it never expires.
+// remember records that a state is stored, if no state expires.
 func (s *Service) remember(k key, era uint64) {
-	if s.opts.Retention == 0 {
+	if !s.expires.Load() {
 		s.seen.add(k, era)
 	}
 }

@@ -189,3 +189,29 @@ func TestAStateIsKeptForTheRetentionAfterItWasLastPut(t *testing.T) {
 	_, err = p.put(of("child", root))
 	wantCode(t, err, state.CodeParentMissing)
 }
+
+func TestHowLongStatesAreKeptChanges(t *testing.T) {
+	var now atomic.Int64
+	clock := func() time.Time { return time.Unix(1_700_000_000, now.Load()) }
+	engine := open(t, sqlstore.Options{Now: clock})
+	h := serve(t, state.Options{Store: engine, Now: clock})
+	p := h.dial(alice)
+	always, brief, again := of("always"), of("brief"), of("again")
+	p.mustPut(always)
+	h.state.SetRetention(time.Hour)
+	p.mustPut(brief)
+	p.mustPut(again)
+	h.state.SetRetention(0)
+	p.mustPut(again) // kept until it is forgotten from now on
+	p.mustPut(of("child", brief))
+	now.Add(int64(2 * time.Hour))
+	for _, kept := range []state.State{always, again} {
+		if _, err := p.get(kept.ID); err != nil {
+			t.Errorf("%s: %v", kept.Blob, err)
+		}
+	}
+	_, err := p.get(brief.ID)
+	wantCode(t, err, state.CodeNotFound)
+	_, err = p.put(of("another child", brief)) // it was seen, and is not there any more
+	wantCode(t, err, state.CodeParentMissing)
+}

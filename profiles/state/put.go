@@ -131,18 +131,18 @@ func (p *putting) check(ctx context.Context) error {
 func (p *putting) store() {
 	s := p.s
 	_, p.era = s.seen.has(p.key)
-	s.opts.Store.Put(spaceStates, string(p.key), 0, p.owner, p.value, s.expires(), func(r store.PutResult) {
+	s.opts.Store.Put(spaceStates, string(p.key), 0, p.owner, p.value, s.until(), func(r store.PutResult) {
 		switch {
 		case r.Err != nil:
 			p.end(profiles.Unavailable(r.Err))
 		case r.Wrote:
 			// Without this record find chooses one of several; so the result is not
 			// awaited.
-			s.opts.Store.Put(spaceFirst, string(p.id[:]), 0, p.owner, []byte(p.key), s.expires(), func(store.PutResult) {})
+			s.opts.Store.Put(spaceFirst, string(p.id[:]), 0, p.owner, []byte(p.key), s.until(), func(store.PutResult) {})
 			p.stored()
 		case !bytes.Equal(r.Current, p.value):
 			p.end(invalid(CodeConflict, "the state is stored with other parents or metadata"))
-		case s.opts.Retention > 0:
+		case s.expires.Load():
 			p.renew(r.Version)
 		default:
 			p.stored()
@@ -156,7 +156,7 @@ var errChanged = errors.New("state: a stored state was written behind our back")
 // renew extends the retention of a state that was put again.
 func (p *putting) renew(version uint64) {
 	s := p.s
-	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, s.expires(), func(r store.PutResult) {
+	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, s.until(), func(r store.PutResult) {
 		switch {
 		case r.Err != nil:
 			p.end(profiles.Unavailable(r.Err))

@@ -43,6 +43,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -93,6 +94,8 @@ type Options struct {
 // Service stores and serves the states of one endpoint. It is safe for concurrent use.
 type Service struct {
 	opts    Options
+	kept    atomic.Int64 // Options.Retention, changed
+	expires atomic.Bool  // of a stored state: Retention was not 0 all the time
 	profile *profiles.Profile
 	turns   turns
 	seen    seen
@@ -120,6 +123,7 @@ func New(opts Options) (*Service, error) {
 		opts.Now = time.Now
 	}
 	s := &Service{opts: opts, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	s.SetRetention(opts.Retention)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
@@ -149,6 +153,15 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
+// SetRetention changes how long states are kept that are put from now on, which must not be
+// negative.
+func (s *Service) SetRetention(d time.Duration) {
+	if d > 0 {
+		s.expires.Store(true)
+	}
+	s.kept.Store(int64(d))
+}
+
 // Profile returns the profile that serves peers, the same one each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
@@ -174,10 +187,10 @@ func (s *Service) spawn(f func()) bool {
 	return true
 }
 
-// expires is the expiry of a state stored now.
-func (s *Service) expires() time.Time {
-	if s.opts.Retention == 0 {
-		return time.Time{}
+// until is the expiry of a state stored now.
+func (s *Service) until() time.Time {
+	if kept := time.Duration(s.kept.Load()); kept > 0 {
+		return s.opts.Now().Add(kept)
 	}
-	return s.opts.Now().Add(s.opts.Retention)
+	return time.Time{}
 }
