@@ -63,7 +63,7 @@ func TestAnArtifactOfAPartnerIsLookedForUntilThePartnerAnswers(t *testing.T) {
 		p, err := rpc.New(rpc.Options{
 			Methods: map[string]rpc.Method{artifact.MethodList: says(`{"artifacts":[]}`, nil)},
 			Toward:  func(string, string) (rpc.Method, error) { return says("", &test.answer), nil },
-			Info: func(*profiles.Peer) rpc.Info {
+			Info: func(profiles.Session) rpc.Info {
 				return rpc.Info{Extensions: map[uint64][]uint64{0: {profiles.ExtTarget}}}
 			},
 		})

@@ -40,7 +40,7 @@ func (h *house) begin(server mcpmap.Server) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	set, err := all.New(all.Options{Idle: h.idle, MCP: mcpmap.Options{Backend: table}})
+	set, err := all.New(all.Options{TellBounds: h.idle > 0, MCP: mcpmap.Options{Backend: table}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func TestRS08ListenerThatDoesNotKeepUpRefuses(t *testing.T) {
 }
 
 func TestSendSLIPFailsWithAPeerThatDoesNotServeIt(t *testing.T) {
-	calls, err := rpc.New(rpc.Options{Info: func(*profiles.Peer) rpc.Info { return rpc.Info{Profiles: []rpc.ProfileInfo{{ID: rpc.ProfileID}}} }})
+	calls, err := rpc.New(rpc.Options{Info: func(profiles.Session) rpc.Info { return rpc.Info{Profiles: []rpc.ProfileInfo{{ID: rpc.ProfileID}}} }})
 	if err != nil {
 		t.Fatal(err)
 	}

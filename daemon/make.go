@@ -25,7 +25,6 @@ import (
 	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
 	"github.com/slimwire/swp/internal/receipts"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -54,7 +53,7 @@ func (d *daemon) makeBase() error {
 	}
 	d.endpoints = &entrances.Endpoints{
 		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit,
-		Ask: rpc.Acquaint,
+		Ask: rpc.Acquaint, Served: d.served.Set,
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
@@ -182,10 +181,7 @@ func (d *daemon) makeProfiles() error {
 	d.add(d.sdl)
 	return d.served.Make(d.parts, served.Options{
 		Version: d.opts.Version, More: d.opts.Profiles, Methods: d.opts.Methods,
-		Idle: d.config.Limits.Idle, Handler: d.config.Limits.Handler, ReplayWindow: d.config.RPC.ReplayWindow,
-		Limits: profiles.Limits{
-			Frame: int(d.config.Limits.FrameBytes), Payload: int(d.config.Limits.PayloadBytes), Extensions: int(d.config.Limits.ExtensionBytes),
-		},
+		Handler: d.config.Limits.Handler, ReplayWindow: d.config.RPC.ReplayWindow,
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,10 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/rpc"
 	messages "github.com/slimwire/swp/profiles/slip"
+	stateprofile "github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/sdl"
 )
@@ -211,14 +216,26 @@ func TestWhoTheAgentsOfNSLIPAreChangesUnderTraffic(t *testing.T) {
 				t.Errorf("%+v, want %s", got, text)
 			}
 		}
+		const other = `@a6|f0|c3|S2|d0|T2#` // for an agent that every configuration has
+		sender := r.speaks(r.addrs[transport], "sleeper")
 		hears(known)
+		l := under(t, func() error {
+			sender.says(messages.TypeNSLIP, other)
+			if got := coordinator.hears(); got.Payload != other {
+				return fmt.Errorf("%+v, want %s", got, other)
+			}
+			return nil
+		})
+		defer l.end()
 		coordinator.isRefused(coordinator.says(messages.TypeNSLIP, unknown), messages.CodeNoMapping)
 		r.rewrite("1: planner,", "1: planner, 9: planner,")
 		r.reloaded()
+		l.goesOn()
 		hears(known)
 		hears(unknown)
 		r.rewrite("1: planner, 9: planner,", "9: planner,")
 		r.reloaded()
+		l.goesOn()
 		coordinator.isRefused(coordinator.says(messages.TypeNSLIP, known), messages.CodeNoMapping)
 		hears(unknown)
 	})
@@ -274,20 +291,21 @@ func TestLimitsChangeForConnectionsThatComeLater(t *testing.T) {
 
 func TestQuotasChangeUnderTraffic(t *testing.T) {
 	r := start(t, "quota: {total: 8MiB, per_identity: 1MiB}\nartifact: {quota: {total: 8MiB, per_identity: 1MiB}}\n")
-	s := r.mustDial(r.addrs[0])
 	r.counts("swpd_store_quota_bytes", "8.388608e+06")
+	var work []func() error
+	for _, address := range r.addrs[:2] {
+		s := r.mustDial(address)
+		work = append(work, func() error { return upload(t.Context(), s.Session, "artifact on "+address) })
+	}
+	l := under(t, work...)
+	defer l.end()
 	for _, row := range [][3]string{
 		{"quota: {total: 8MiB, per_identity: 1MiB}\n", "quota: {total: 16MiB, per_identity: 2MiB}\n", "quota.per_identity quota.total"},
 		{"artifact: {", "artifact: {max_size: 4KiB, ", "artifact.max_size"},
 		{"artifact: {", "relay: {window: 1h, max_attempts: 7}\nartifact: {", "relay.max_attempts relay.window"},
 	} {
-		r.rewrite(row[0], row[1])
-		if got := r.reloads(); len(got.Problems)+len(got.Later) > 0 || strings.Join(got.Changed, " ") != row[2] {
-			t.Errorf("answer %+v, want %s", got, row[2])
-		}
-		if err := echo(t, s); err != nil {
-			t.Error(err)
-		}
+		r.changes(row[0], row[1], strings.Fields(row[2])...)
+		l.goesOn()
 	}
 	r.counts("swpd_store_quota_bytes", "1.6777216e+07")
 }
@@ -470,4 +488,88 @@ func TestTheNameAndTheBoundsOfSDLChangeUnderTraffic(t *testing.T) {
 	l.goesOn()
 	close(end)
 	s.states(t)
+}
+
+// The deadline of a method changes for later calls; the idle timeout of a connection
+// never does.
+func TestTheIdleTimeAndTheTimeOfHandlersChangeUnderTraffic(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		dir := t.TempDir()
+		if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		left := rpc.Method{Repeatable: true, Detached: func(ctx context.Context, _ *profiles.Request, _ []byte, _ func([]byte) error) ([]byte, error) {
+			deadline, _ := ctx.Deadline()
+			return json.Marshal(time.Until(deadline) > 5*time.Minute)
+		}}
+		r := startIn(t, dir, "limits: {idle: 9m, handler: 4m}\n", func(o *Options) { o.Methods = map[string]rpc.Method{"own.left": left} })
+		s := r.mustDial(r.addrs[transport])
+		idle := func(on *session, want time.Duration) {
+			t.Helper()
+			var info rpc.Info
+			if err := rpc.CallJSON(t.Context(), on.Session, rpc.MethodInfo, nil, &info); err != nil || info.Idle() != want {
+				t.Errorf("the idle timeout is %v, want %v, error %v", info.Idle(), want, err)
+			}
+		}
+		long := func(key string, want string) {
+			t.Helper()
+			got, err := rpc.Invocation{Method: "own.left", IdempotencyKey: key}.Call(t.Context(), s.Session)
+			if err != nil || string(got) != want {
+				t.Errorf("key %q: more than five minutes: %s, want %s, error %v", key, got, want, err)
+			}
+		}
+		idle(s, 9*time.Minute)
+		long("", "false")
+		long("a", "false")
+		l := under(t, func() error { return echo(t, s) })
+		defer l.end()
+		r.changes("idle: 9m, handler: 4m", "idle: 8m, handler: 6m", "limits.handler", "limits.idle")
+		l.goesOn()
+		idle(s, 9*time.Minute)
+		idle(r.mustDial(r.addrs[transport]), 8*time.Minute)
+		long("", "true")
+		long("b", "true")
+	})
+}
+
+func TestTheTimesOfStoredDataChangeUnderTraffic(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := start(t, everyoneYAML)
+		deadlines := make(chan time.Time, 1)
+		(&organisation{running: r, name: "swpd"}).agent("near", func(_ context.Context, task *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+			select {
+			case deadlines <- task.Deadline:
+			default:
+			}
+			return task.Input, nil
+		})
+		s := r.mustDial(r.addrs[transport])
+		n := 0
+		l := under(t, func() error {
+			n++
+			blob := fmt.Appendf(nil, "state %d", n)
+			return put(t.Context(), s.Session, stateprofile.State{ID: stateprofile.IDOf(blob), Blob: blob})
+		}, func() error {
+			if _, result := s.hand(t, &a2a.Task{Kind: "k", Input: []byte("x")}, a2a.SendOptions{Agent: "near"}); !result.OK {
+				return fmt.Errorf("%+v", result)
+			}
+			return nil
+		})
+		defer l.end()
+		r.changes("access:", "a2a: {deadline: 30m, retention: 1h, abandoned: 2m}\nrpc: {replay_window: 1h}\nevents: {retention: 1h}\nstate: {retention: 1h}\naccess:",
+			"a2a.abandoned", "a2a.deadline", "a2a.retention", "events.retention", "rpc.replay_window", "state.retention")
+		for len(deadlines) > 0 {
+			<-deadlines
+		}
+		<-deadlines // of a task that may have begun before
+		if left := time.Until(<-deadlines); left > 30*time.Minute {
+			t.Errorf("a later task has %v", left)
+		}
+		r.changes("state: {retention: 1h}", "state: {retention: 0s}", "state.retention")
+		l.goesOn()
+		r.rewrite("events: {retention: 1h}", "events: {retention: 0s}")
+		if got := r.reloads(); !slices.Equal(got.Later, []string{"events.retention"}) || !strings.Contains(got.Reasons["events.retention"], "decided at the start") {
+			t.Errorf("answer %+v", got)
+		}
+	})
 }

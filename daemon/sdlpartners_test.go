@@ -399,7 +399,7 @@ func TestSDLIsNotSentToAPartnerThatWouldNotKnowIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(set.Close)
-		calls, err := rpc.New(rpc.Options{Info: func(*profiles.Peer) rpc.Info {
+		calls, err := rpc.New(rpc.Options{Info: func(profiles.Session) rpc.Info {
 			return rpc.Info{Profiles: []rpc.ProfileInfo{{ID: carriage.ProfileID}, {ID: rpc.ProfileID}}}
 		}})
 		if err != nil {

@@ -65,14 +65,6 @@ var lasting = []struct{ key, why string }{
 	{"limits.payload_bytes", whySizes},
 	{"limits.extension_bytes", whySizes},
 	{"relay.max_payload", whySizes},
-	{"limits.idle", "peers have read it in swp.info"},
-	{"limits.handler", "the deadlines of RPC methods are derived from it"},
-	{"a2a.retention", whyTimes},
-	{"a2a.deadline", whyTimes},
-	{"a2a.abandoned", whyTimes},
-	{"rpc.replay_window", whyTimes},
-	{"events.retention", whyTimes},
-	{"state.retention", whyTimes},
 	{"cred.forward", "tokens that were not stored cannot be forwarded"},
 	{"telemetry.otlp", "the connection to the collector is opened at the start"},
 }
@@ -81,7 +73,6 @@ const (
 	whyOpened = "the address is opened at the start"
 	whyStore  = "the store is opened at the start"
 	whySizes  = "what is stored was accepted with it, and must fit into a message"
-	whyTimes  = "stored data was accepted with the old time"
 )
 
 // sections returns all sections in the order of their application: access rules come before
@@ -104,6 +95,7 @@ func (d *daemon) sections() []part.Section {
 		sdlserver.Section(later(&d.sdl)),
 		sdlserver.RoutesSection(later(&d.ways)),
 		storage.Section(later(&d.state)),
+		storage.EventsSection(func(c *config.Config) (part.Change, error) { return d.state.PrepareEvents(c) }),
 		entrances.Section(later(&d.endpoints)),
 		rpcbackends.Section(later(&d.backends)),
 		telemetry.LogSection(later(&d.logs)),

@@ -183,6 +183,24 @@ type Session interface {
 	Context() context.Context
 }
 
+// IdleOf returns the time after which this endpoint closes the connection of a session
+// without a message and with nothing in flight; 0 if the session does not say it.
+func IdleOf(s Session) time.Duration {
+	if s, ok := s.(interface{ Idle() time.Duration }); ok {
+		return s.Idle()
+	}
+	return 0
+}
+
+// LimitsOf returns the limits of messages that this endpoint accepts on a session; zero if
+// the session does not say them.
+func LimitsOf(s Session) Limits {
+	if s, ok := s.(interface{ Limits() Limits }); ok {
+		return s.Limits()
+	}
+	return Limits{}
+}
+
 // Lane carries the messages of one or more lifecycles in order. It is safe for concurrent
 // use. Zero fields of an envelope are filled in as by a Responder, except ProfileID and
 // MsgType, which are required. An empty MsgID becomes a new one. Octets that the envelope

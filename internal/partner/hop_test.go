@@ -132,7 +132,7 @@ func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair
 		})
 		return &frozen
 	}
-	b := end(calls(rpc.Options{Info: func(*profiles.Peer) rpc.Info { return offer }}), crossed(func(name string, req *profiles.Request, w profiles.Responder) error {
+	b := end(calls(rpc.Options{Info: func(profiles.Session) rpc.Info { return offer }}), crossed(func(name string, req *profiles.Request, w profiles.Responder) error {
 		h.there <- name
 		select {
 		case <-h.freeze:

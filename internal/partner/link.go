@@ -351,7 +351,7 @@ func (l *Link) lasting() time.Duration { return min(8*l.opts.FirstPause, l.opts.
 // seconds. The caller holds mu.
 func (l *Link) every(u *Up) time.Duration {
 	most := l.opts.Check
-	for _, idle := range []time.Duration{l.opts.Idle, u.info.Idle()} {
+	for _, idle := range []time.Duration{u.Session.Idle(), u.info.Idle()} {
 		if idle > 0 {
 			most = min(most, max(idle/2, time.Second))
 		}

@@ -98,7 +98,7 @@ func newEnd(t *testing.T, knows string) *end {
 // newEndWith is newEnd with a time after which it ends what is idle; 0 is the default.
 func newEndWith(t *testing.T, knows string, idle time.Duration) *end {
 	t.Helper()
-	set, err := all.New(all.Options{Idle: idle, Partner: func(identity string) bool { return identity == knows }})
+	set, err := all.New(all.Options{TellBounds: idle > 0, Partner: func(identity string) bool { return identity == knows }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestDirectorySplitsAtTheFirstSlash(t *testing.T) {
 // One that accepts a session and ends it at once must not be dialled in a loop.
 func TestPR19APartnerThatEndsEachSessionAtOnceIsDialledAfterPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, err := rpc.New(rpc.Options{Info: func(*profiles.Peer) rpc.Info { return rpc.Info{} }})
+		calls, err := rpc.New(rpc.Options{Info: func(profiles.Session) rpc.Info { return rpc.Info{} }})
 		if err != nil {
 			t.Fatal(err)
 		}

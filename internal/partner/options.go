@@ -91,7 +91,6 @@ type Options struct {
 
 	DialTimeout  time.Duration // limit for one address including swp.info, default 10 s
 	Wait         time.Duration // limit for the wait of a request for a link that has just gone down, default 5 s
-	Idle         time.Duration // idle timeout of this end; 0: none
 	Check        time.Duration // longest interval between two swp.info, default 30 s
 	FirstPause   time.Duration // pause after a failed round of dialling, default 250 ms; it doubles each time
 	LongestPause time.Duration // default 30 s

@@ -9,6 +9,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -62,12 +63,9 @@ type Options struct {
 	// endpoint.Options), for swp.info.
 	Callers bool
 
-	// Idle is the idle timeout of connections, for swp.info: that of the endpoint's Bounds.
-	// Zero: swp.info has none.
-	Idle time.Duration
-
-	// Limits are those of the endpoint, for swp.info. Zero: it does not say them.
-	Limits profiles.Limits
+	// TellBounds has swp.info tell the idle timeout and the limits of the connection on which
+	// it is asked.
+	TellBounds bool
 
 	// MCP configures profile 1. Its Backend has the servers that peers may call.
 	MCP mcpmap.Options
@@ -117,7 +115,7 @@ type Options struct {
 	More []*profiles.Profile
 
 	// RPC configures profile 12. Its Methods are served in addition to the built-in ones.
-	// Info and Context are set by this package.
+	// Info, Times and Context are set by this package.
 	RPC rpc.Options
 }
 
@@ -145,11 +143,19 @@ type Set struct {
 
 	partners bool // there is a Hop
 
+	window, handler atomic.Int64 // time.Durations of RPC that were changed; 0: as in the options
+
 	rpc    *profiles.Profile  // nil until the other profiles are made
 	cards  *agdisc.Cache      // of the cards of connected agents
 	cancel context.CancelFunc // ends calls that outlive their connections
 	opened []func()           // functions for Close, in reverse order
 }
+
+// SetReplayWindow changes RPC.ReplayWindow for later calls, which must be above 0.
+func (s *Set) SetReplayWindow(d time.Duration) { s.window.Store(int64(d)) }
+
+// SetHandler changes RPC.Handler for later calls, which must be above 0.
+func (s *Set) SetHandler(d time.Duration) { s.handler.Store(int64(d)) }
 
 // line is the entry of a profile in the list.
 type line struct {
@@ -194,6 +200,9 @@ func New(opts Options) (*Set, error) {
 		if l.access != nil {
 			*l.access = opts.Access
 		}
+	}
+	opts.RPC.Times = func() (window, handler time.Duration) {
+		return time.Duration(s.window.Load()), time.Duration(s.handler.Load())
 	}
 	opts.RPC.Context, s.cancel = context.WithCancel(context.Background())
 	err := s.open(&opts)
@@ -339,8 +348,9 @@ func (d declared) AgentIDs() []string {
 }
 
 // info returns the function for swp.info. It lists only the targets that the peer may use.
-func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
-	return func(peer *profiles.Peer) rpc.Info {
+func (s *Set) info(opts Options) func(profiles.Session) rpc.Info {
+	return func(session profiles.Session) rpc.Info {
+		peer := session.Peer()
 		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}
 		info.Extensions = map[uint64][]uint64{0: {profiles.ExtChain, profiles.ExtEndpoint}} // of any profile
 		if opts.Callers {
@@ -349,9 +359,11 @@ func (s *Set) info(opts Options) func(*profiles.Peer) rpc.Info {
 		if s.partners {
 			info.Extensions[0] = append(info.Extensions[0], profiles.ExtTarget)
 		}
-		info.IdleMillis = opts.Idle.Milliseconds()
-		if opts.Limits != (profiles.Limits{}) {
-			info.Limits = &opts.Limits
+		if opts.TellBounds {
+			info.IdleMillis = profiles.IdleOf(session).Milliseconds()
+			if limits := profiles.LimitsOf(session); limits != (profiles.Limits{}) {
+				info.Limits = &limits
+			}
 		}
 		info.Partner = opts.Partner != nil && opts.Partner(peer.Identity)
 		if info.Partner && opts.Methods != nil {

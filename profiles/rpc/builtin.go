@@ -113,7 +113,7 @@ func builtin(opts *Options) map[string]Method {
 	}
 	if info := opts.Info; info != nil {
 		m[MethodInfo] = Method{Repeatable: true, Inline: func(req *profiles.Request, _ []byte) ([]byte, error) {
-			return json.Marshal(info(req.Peer()))
+			return json.Marshal(info(req.Session))
 		}}
 	}
 	if receipt := opts.Receipt; receipt != nil {

@@ -295,6 +295,20 @@ func TestTheReplayWindowEnds(t *testing.T) {
 	a.start(ask("aa", "test.inline", "p", "key")).want("err aa invalid_request")
 }
 
+func TestTheReplayWindowChangesForLaterCalls(t *testing.T) {
+	c, now, window := new(tally), newClock(), time.Duration(0)
+	a := dial(t, "spiffe://test/a", newProfile(t, rpc.Options{
+		Methods: counted(c), Outcomes: openStore(t, "", now.now), ReplayWindow: time.Minute, Now: now.now,
+		Times: func() (_, _ time.Duration) { return window, 0 },
+	}))
+	a.start(ask("aa", "test.inline", "p", "old")).want("resp aa p #1")
+	window = time.Hour
+	a.start(ask("aa", "test.inline", "p", "new")).want("resp aa p #2")
+	now.advance(time.Minute)
+	a.start(ask("aa", "test.inline", "p", "old")).want("resp aa p #3")
+	a.start(ask("aa", "test.inline", "p", "new")).want("resp aa p #2")
+}
+
 func TestACallMayTakeLongerThanTheReplayWindow(t *testing.T) {
 	c, now, gate := new(tally), newClock(), make(chan struct{})
 	a := dial(t, "spiffe://test/a", newProfile(t, rpc.Options{

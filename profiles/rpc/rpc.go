@@ -54,7 +54,7 @@ type Options struct {
 
 	// Info returns the result of swp.info for a peer. It is called on the read loop and
 	// must not block. Nil: the method is not served.
-	Info func(peer *profiles.Peer) Info
+	Info func(session profiles.Session) Info
 
 	// Receipt returns the result of swp.audit.receipt for a peer. It judges itself which
 	// peers may call it. Nil: the method is not served.
@@ -84,6 +84,10 @@ type Options struct {
 	// bound of the endpoint does not apply; default 30 s.
 	Handler time.Duration
 
+	// Times returns ReplayWindow and Handler for each call; 0 means the value above. Nil:
+	// they do not change.
+	Times func() (window, handler time.Duration)
+
 	// Context ends the calls with an idempotency_key, which outlive their connections. Nil:
 	// nothing ends them.
 	Context context.Context
@@ -98,6 +102,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Handler == 0 {
 		o.Handler = 30 * time.Second
+	}
+	if o.Times == nil {
+		o.Times = func() (window, handler time.Duration) { return 0, 0 }
 	}
 	if o.Context == nil {
 		o.Context = context.Background()

@@ -152,12 +152,12 @@ func served(t testing.TB) *profiles.Profile {
 	return newProfile(t, rpc.Options{Methods: methods(nil), Info: info})
 }
 
-func info(peer *profiles.Peer) rpc.Info {
+func info(s profiles.Session) rpc.Info {
 	return rpc.Info{
 		Version:    "1.2.3",
 		Profiles:   []rpc.ProfileInfo{{ID: 12, Types: []uint64{1, 2}}},
 		Extensions: map[uint64][]uint64{1: {16, 17, 18}},
-		Targets:    []string{peer.Identity},
+		Targets:    []string{s.Peer().Identity},
 	}
 }
 

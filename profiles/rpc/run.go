@@ -54,7 +54,7 @@ func (r *run) begin() {
 	var limit time.Duration
 	switch {
 	case r.method.Detached != nil:
-		limit = t.handler
+		_, limit = t.times()
 	case r.method.Held != nil && !r.method.Long:
 		limit = maxAlone
 	}
@@ -82,7 +82,8 @@ const maxTries = 3
 
 // create asks for the record of a running call, which replaces the version was.
 func (r *run) create(was uint64, tries int) {
-	until := r.t.now().Add(r.t.window)
+	window, _ := r.t.times()
+	until := r.t.now().Add(window)
 	rec := record{state: recordRuns, until: until, inputs: r.inputs}
 	r.t.outcomes.Put(space, r.name, was, r.identity, rec.append(nil), until, func(p store.PutResult) { r.created(p, tries+1) })
 }
@@ -266,7 +267,8 @@ func (r *run) keep() {
 		})
 		return
 	}
-	rec := record{state: recordResult, until: t.now().Add(t.window), inputs: r.inputs, outcome: out}
+	window, _ := t.times()
+	rec := record{state: recordResult, until: t.now().Add(window), inputs: r.inputs, outcome: out}
 	if out.failed != nil {
 		rec.state = recordError
 	}

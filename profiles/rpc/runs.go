@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -23,8 +24,7 @@ const (
 // records.
 type runs struct {
 	outcomes Outcomes
-	window   time.Duration
-	handler  time.Duration
+	times    func() (window, handler time.Duration)
 	base     context.Context
 	now      func() time.Time
 
@@ -35,9 +35,15 @@ type runs struct {
 	stuck  map[*run]struct{}
 }
 
+// timesOf returns the times of a call that begins or ends now.
+func (o *Options) timesOf() (window, handler time.Duration) {
+	window, handler = o.Times()
+	return cmp.Or(window, o.ReplayWindow), cmp.Or(handler, o.Handler)
+}
+
 func newRuns(o Options) *runs {
 	return &runs{
-		outcomes: o.Outcomes, window: o.ReplayWindow, handler: o.Handler, base: o.Context, now: o.Now,
+		outcomes: o.Outcomes, times: o.timesOf, base: o.Context, now: o.Now,
 		live: make(map[string]*run), of: make(map[string]int), stuck: make(map[*run]struct{}),
 	}
 }

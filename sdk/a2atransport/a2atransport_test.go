@@ -418,7 +418,7 @@ func TestClientOutlivesIdleTimesAndAnEndpointThatBeginsAnew(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = db.Close() })
 		begin := func() (*endpoint.Endpoint, func()) {
-			set, err := all.New(all.Options{Idle: idle, A2A: a2a.Options{
+			set, err := all.New(all.Options{TellBounds: true, A2A: a2a.Options{
 				Store: db, Workers: []a2a.Registration{{Agent: "one", Kinds: a2atransport.Kinds(), Worker: a2atransport.NewWorker(handler)}},
 			}})
 			if err != nil {

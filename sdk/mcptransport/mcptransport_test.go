@@ -44,7 +44,7 @@ func (s *site) begin(server *mcp.Server) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	set, err := all.New(all.Options{Idle: s.idle, MCP: mcpmap.Options{Backend: table}})
+	set, err := all.New(all.Options{TellBounds: s.idle > 0, MCP: mcpmap.Options{Backend: table}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

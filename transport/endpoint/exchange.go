@@ -222,7 +222,7 @@ var errGoexit = errors.New("runtime.Goexit")
 func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Responder) error) {
 	ep := e.s.ep
 	defer ep.handler.Add(-1)
-	ctx, cancel := context.WithTimeout(e.ctx, e.s.opts.Bounds.Handler)
+	ctx, cancel := context.WithTimeout(e.ctx, ep.opts.Load().Bounds.Handler)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {

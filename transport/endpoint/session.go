@@ -75,6 +75,15 @@ func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
 	return s
 }
 
+// Idle returns Bounds.Idle of the connection.
+func (s *Session) Idle() time.Duration { return s.opts.Bounds.Idle }
+
+// Limits returns the limits of messages that this endpoint accepts on the connection.
+func (s *Session) Limits() profiles.Limits {
+	o := s.opts
+	return profiles.Limits{Frame: o.FrameLimit, Payload: o.Envelope.MaxPayload, Extensions: o.Envelope.MaxExtensions}
+}
+
 // ID returns the number of the session in its Endpoint, from 1.
 func (s *Session) ID() uint64 { return s.id }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -28,6 +29,9 @@ type Endpoints struct {
 	Admit      func() error
 	InFlightOf func(identity string) int // for peers with another bound of requests in flight
 
+	// Served returns the profiles, which take over changed limits.
+	Served func() *all.Set
+
 	// Ask asks a peer which profiles it serves, see endpoint.Options.
 	Ask func(ctx context.Context, s profiles.Session) (asked bool)
 }
@@ -42,10 +46,8 @@ func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	return o
 }
 
-// Section has the limits that can be reloaded. It does not have limits from which other
-// values were derived or that peers have read: the sizes of frames and their parts (stored
-// data, the bounds of relay, artifacts and A2A-SDL), the idle time (swp.info, links) and
-// the time of a handler (of RPC methods).
+// Section has all limits but those from which other values were derived: the sizes of
+// frames and their parts (stored data, the bounds of relay, artifacts and A2A-SDL).
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "limits", Stays: "the old ones stay", Prepare: prepare,
@@ -53,7 +55,7 @@ func Section(prepare part.Prepare) part.Section {
 			"limits.frame_rate", "limits.frame_burst", "limits.connections", "limits.connections_per_identity", "limits.in_flight",
 			"limits.long_exchanges", "limits.handlers", "limits.in_flight_bytes", "limits.in_flight_bytes_per_connection",
 			"limits.outbound_bytes_per_connection", "limits.outbound_frames_per_connection", "limits.error_budget", "limits.pace_budget",
-			"limits.replay_window", "limits.body", "limits.write", "rate", "freshness",
+			"limits.replay_window", "limits.idle", "limits.body", "limits.write", "limits.handler", "rate", "freshness",
 		},
 	}
 }
@@ -67,6 +69,7 @@ func (e *Endpoints) Prepare(c *config.Config) (part.Change, error) {
 			if err := e.Parts.SetLimits(o); err != nil {
 				e.Log.Error("limits not taken up everywhere", zap.Error(err))
 			}
+			e.Served().SetHandler(c.Limits.Handler)
 			return false
 		},
 	}, nil

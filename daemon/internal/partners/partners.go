@@ -263,7 +263,6 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Carrier:   p.o.Served,
 		Tasks:     p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
 		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
-		Idle:    p.o.Config.Limits.Idle,
 		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}
 	for _, a := range c.Addresses {

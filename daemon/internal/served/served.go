@@ -34,8 +34,6 @@ type Options struct {
 	More    []*profiles.Profile   // profiles of the embedding program
 	Methods map[string]rpc.Method // likewise
 
-	Idle         time.Duration // an idle connection ends after it
-	Limits       profiles.Limits
 	Handler      time.Duration // time limit of a method
 	ReplayWindow time.Duration // of RPC
 }
@@ -43,7 +41,7 @@ type Options struct {
 // Make builds the profiles with the contributions of the parts.
 func (p *Profiles) Make(parts part.List, opts Options) error {
 	o := all.Options{
-		Version: opts.Version, More: opts.More, Idle: opts.Idle, Limits: opts.Limits, Callers: true,
+		Version: opts.Version, More: opts.More, TellBounds: true, Callers: true,
 		RPC: rpc.Options{Methods: opts.Methods, Handler: opts.Handler, ReplayWindow: opts.ReplayWindow},
 	}
 	if err := parts.Offer(&o); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
@@ -108,6 +109,7 @@ func (s *Storage) Offer(o *all.Options) error {
 	o.A2A.Store, o.A2A.Ward = s, a2aowners.New(a2aowners.Options{Records: s}).Ward
 	o.Cred.Store, o.RPC.Outcomes = s, s
 	o.State.Store, o.State.Retention = s, s.conf.State.Retention
+	o.A2A.Retention, o.A2A.Deadline, o.A2A.Abandoned = timesOf(s.conf)
 	if o.Events.Retention = s.conf.Events.Retention; o.Events.Retention > 0 {
 		o.Events.Store = s
 	}
@@ -119,6 +121,11 @@ func (s *Storage) Offer(o *all.Options) error {
 	return nil
 }
 
+// timesOf returns the times of tasks.
+func timesOf(c *config.Config) (retention, deadline, abandoned time.Duration) {
+	return c.A2A.Retention, c.A2A.Deadline, c.A2A.Abandoned
+}
+
 // CallerKey returns the secret of the pseudonyms of callers. It is created once.
 func (s *Storage) CallerKey() ([]byte, error) { return keptKey(s, spaceCallers, nameCallers) }
 
@@ -128,13 +135,14 @@ const (
 	nameCallers  = "pseudonyms"
 )
 
-// Section is the reloadable part of the configuration: the limits.
+// Section has the quotas and the times of stored data.
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
-		Name: "quotas", Stays: "the old ones stay", Prepare: prepare,
+		Name: "quotas and times", Stays: "the old ones stay", Prepare: prepare,
 		Keys: []string{
 			"quota", "artifact", "relay.window", "relay.ttl", "relay.retention", "relay.dead_retention", "relay.ack_timeout", "relay.backoff",
 			"relay.max_backoff", "relay.max_attempts", "relay.waiting", "relay.remembered", "relay.max_in_flight", "relay.in_flight", "relay.in_flight_per_identity",
+			"a2a.retention", "a2a.deadline", "a2a.abandoned", "rpc.replay_window", "state.retention",
 		},
 	}
 }
@@ -151,6 +159,35 @@ func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 			// No error is possible: the configuration was checked.
 			_ = s.served().Artifact.SetLimits(artifactOptions(c, s.blobs, nil))
 			_ = s.served().Relay.SetLimits(relayOptions(c, s))
+			var tasks a2a.Options
+			tasks.Retention, tasks.Deadline, tasks.Abandoned = timesOf(c)
+			_ = s.served().A2A.SetLimits(tasks)
+			s.served().SetReplayWindow(c.RPC.ReplayWindow)
+			s.served().State.SetRetention(c.State.Retention)
+			return false
+		},
+	}, nil
+}
+
+// EventsSection is how long events are stored.
+func EventsSection(prepare part.Prepare) part.Section {
+	return part.Section{
+		Name: "events", Stays: "the old time stays", Keys: []string{"events.retention"}, Prepare: prepare,
+		Waits: "whether events are stored at all is decided at the start, because subscriptions count on stored events",
+		Fits: func(started, now *config.Config) bool {
+			return (started.Events.Retention == 0) == (now.Events.Retention == 0)
+		},
+	}
+}
+
+// PrepareEvents changes how long later events are stored.
+func (s *Storage) PrepareEvents(c *config.Config) (part.Change, error) {
+	return part.Change{
+		Fields: []zap.Field{zap.Duration("retention", c.Events.Retention)},
+		Commit: func() bool {
+			if c.Events.Retention > 0 {
+				s.served().Events.SetRetention(c.Events.Retention)
+			}
 			return false
 		},
 	}, nil

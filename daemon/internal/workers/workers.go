@@ -251,11 +251,9 @@ func (w *Workers) report(err error) { w.log.Error("task", zap.Error(err)) }
 
 // Offer implements part.Part.
 func (w *Workers) Offer(o *all.Options) error {
-	c := &w.conf.A2A
 	a := &o.A2A
 	a.Workers = append(a.Workers, w.roster.registrations()...)
 	a.MayUse, a.Partners, a.Validate, a.Report = w.mayUse, w.conf.Partners.Identities(), w.validate, w.report
-	a.Retention, a.Deadline, a.Abandoned = c.Retention, c.Deadline, c.Abandoned
 	a.MaxPayload = int(w.conf.FramedPayload())
 	return nil
 }
