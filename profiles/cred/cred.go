@@ -198,6 +198,7 @@ func (o *Options) validate() error {
 type Service struct {
 	opts    Options
 	limits  atomic.Pointer[Options] // the fields that SetLimits changes
+	keeping atomic.Bool             // octets of chains may be in the Store: limits.Keep was set
 	profile *profiles.Profile
 	clock   clock
 	table   table
@@ -206,15 +207,23 @@ type Service struct {
 var _ profiles.Chains = (*Service)(nil)
 
 // SetLimits replaces the bounds for later credentials: Audience, Leeway, MaxDepth,
-// MaxLifetime, PerIdentity and Chains of o. It does not change existing chains. It fails
-// on options that New refuses, and then changes nothing.
+// MaxLifetime, PerIdentity and Chains of o. It does not change existing chains. Keep of o
+// also applies to existing chains that are presented again. It fails on options that New
+// refuses, and then changes nothing.
 func (s *Service) SetLimits(o Options) error {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return err
 	}
-	s.limits.Store(&o)
+	s.put(&o)
 	return nil
+}
+
+func (s *Service) put(o *Options) {
+	if o.Keep {
+		s.keeping.Store(true)
+	}
+	s.limits.Store(o)
 }
 
 // New returns a Service with the chains of its Store. It fails on an option out of
@@ -225,7 +234,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts, clock: newClock(opts.Now, opts.Elapsed)}
-	s.limits.Store(&opts)
+	s.put(&opts)
 	s.table.init()
 	if opts.Store != nil {
 		if err := s.load(ctx); err != nil {

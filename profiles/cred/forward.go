@@ -22,11 +22,11 @@ const maxCode = 64
 // the next hop has accepted them. Messages sent in the returned context name the chain.
 //
 // Forward sends chains of tokens only, and only with Keep, a Store and Sync. Otherwise,
-// and without a delegation in ctx, it does nothing. It reads the Store, and takes
-// Options.Forward at most.
+// and without a delegation in ctx, it does nothing. It refuses a chain that was presented
+// without Keep and not again since. It reads the Store, and takes Options.Forward at most.
 func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.Onward) (context.Context, error) {
 	d := profiles.DelegationOf(ctx)
-	if d == nil || d.Type != JWT || !s.opts.Keep || s.opts.Store == nil || s.opts.Sync == nil {
+	if d == nil || d.Type != JWT || !s.limits.Load().Keep || s.opts.Store == nil || s.opts.Sync == nil {
 		return ctx, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, s.opts.Forward)
@@ -61,7 +61,7 @@ func (s *Service) octets(ctx context.Context, d *profiles.Delegation) ([]e1.Enve
 		case err != nil:
 			return nil, profiles.Unavailable(err)
 		case version == 0:
-			return nil, fmt.Errorf("cred: part %d of a chain is not kept", i+1)
+			return nil, errNotKept
 		}
 		env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeDelegate}
 		if i == 0 {
@@ -74,6 +74,12 @@ func (s *Service) octets(ctx context.Context, d *profiles.Delegation) ([]e1.Enve
 		messages[i] = env
 	}
 	return messages, nil
+}
+
+// errNotKept refuses what would go on without its credentials.
+var errNotKept = &profiles.Error{
+	Code: profiles.SecurityPolicy, Detail: "cred_chain",
+	Text: "the credentials were not kept when they were presented, so they cannot be forwarded; present them again",
 }
 
 // places returns the keys of the links of a chain in the Store, and the expiries in

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"slices"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -101,10 +100,10 @@ func (s *Service) start(req *profiles.Request, kind, id string, credential []byt
 	case c.kind != kind || subtle.ConstantTimeCompare(c.links[0].sum[:], l.sum[:]) == 0:
 		return refuse(CodeInvalid, "the chain_id is in use for another credential")
 	default: // a repeated credential changes nothing
-		s.confirm(c, req)
+		s.again(c, 0, credential, req)
 		return nil
 	}
-	s.keep(c, credential)
+	s.keep(c, 0, credential)
 	s.save(c, req)
 	return nil
 }
@@ -130,7 +129,7 @@ func (s *Service) delegate(req *profiles.Request) error {
 	}
 	sum := sha256.Sum256(m.Delegation)
 	for {
-		kind, parent, depth, err := s.parent(req, string(m.ChainID), sum)
+		kind, parent, depth, err := s.parent(req, &m, sum)
 		if err != nil || depth == 0 {
 			return err
 		}
@@ -147,12 +146,12 @@ func (s *Service) delegate(req *profiles.Request) error {
 
 // parent returns the link that a delegation extends, and its depth; depth 0 if the
 // chain has the delegation already.
-func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte) (kind string, last link, depth int, err error) {
+func (s *Service) parent(req *profiles.Request, m *Delegate, sum [sha256.Size]byte) (kind string, last link, depth int, err error) {
 	t := &s.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := s.clock.steady()
-	c := t.find(req.Identity(), id, now)
+	c := t.find(req.Identity(), string(m.ChainID), now)
 	if c == nil {
 		return "", link{}, 0, errUnknown
 	}
@@ -167,13 +166,24 @@ func (s *Service) parent(req *profiles.Request, id string, sum [sha256.Size]byte
 		return "", link{}, 0, refuse(CodeExpired, "the chain has expired")
 	case !s.trusted(c):
 		return "", link{}, 0, errUnknown
-	case c.kind == JWT && slices.ContainsFunc(c.links[1:], func(l link) bool { return l.sum == sum }):
-		s.confirm(c, req)
+	case c.kind == JWT && c.extends(sum) > 0:
+		s.again(c, c.extends(sum), m.Delegation, req)
 		return "", link{}, 0, nil
 	case len(c.links) >= limits.MaxDepth:
 		return "", link{}, 0, refuse(CodeLimit, "the chain has %d parts, want at most %d", len(c.links), limits.MaxDepth)
 	}
 	return c.kind, c.links[len(c.links)-1], len(c.links), nil
+}
+
+// extends returns the place of the link, after the first, of a delegation with a hash; 0 if
+// there is none.
+func (c *chain) extends(sum [sha256.Size]byte) int {
+	for i := 1; i < len(c.links); i++ {
+		if c.links[i].sum == sum {
+			return i
+		}
+	}
+	return 0
 }
 
 // extend adds a link to a chain, unless the chain has changed since the link was
@@ -189,7 +199,7 @@ func (s *Service) extend(req *profiles.Request, m *Delegate, parent *link, depth
 	t.unindex(c)
 	c.links = append(c.links, *l)
 	t.index(c)
-	s.keep(c, m.Delegation)
+	s.keep(c, len(c.links)-1, m.Delegation)
 	s.save(c, req)
 	return true
 }

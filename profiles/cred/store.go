@@ -133,22 +133,46 @@ var errChanged = errors.New("cred: a stored chain was changed by another writer"
 // keeps reports whether the octets of a chain are kept. Only tokens are forwarded: an
 // opaque credential is a secret between its owner and this endpoint, and an mtls
 // credential is valid on its channel only.
-func (s *Service) keeps(c *chain) bool { return s.opts.Store != nil && s.opts.Keep && c.kind == JWT }
+func (s *Service) keeps(c *chain) bool {
+	return s.opts.Store != nil && s.limits.Load().Keep && c.kind == JWT
+}
 
-// keep stores the octets of the last link, if keeps says so. The Store gets them
-// before the record that counts the link.
-func (s *Service) keep(c *chain, octets []byte) {
-	if !s.keeps(c) {
+// keep stores the octets of link i, if keeps says so and it has not done so before. The
+// Store gets them before the record that counts the link. A failure shows in Forward, and
+// the link can be presented again. It reports whether it has stored them. The caller holds
+// the lock of the table.
+func (s *Service) keep(c *chain, i int, octets []byte) bool {
+	if !s.keeps(c) || c.links[i].kept {
+		return false
+	}
+	c.links[i].kept = true
+	octets, nonce := append([]byte{}, octets...), c.nonce
+	s.opts.Store.Put(spaceOctets, c.place(i), 0, c.owner, octets, s.clock.storage(c.until()), func(r store.PutResult) {
+		if r.Err == nil {
+			return
+		}
+		s.table.mu.Lock()
+		defer s.table.mu.Unlock()
+		if c.nonce == nonce && i < len(c.links) {
+			c.links[i].kept = false
+		}
+	})
+	return true
+}
+
+// again ends the request that presents link i of a chain again. If its octets were not kept
+// the first time, they are then in the Store. The caller holds the lock of the table.
+func (s *Service) again(c *chain, i int, octets []byte, req *profiles.Request) {
+	if s.keep(c, i, octets) {
+		s.save(c, req)
 		return
 	}
-	octets = append([]byte{}, octets...)
-	s.opts.Store.Put(spaceOctets, c.place(len(c.links)-1), 0, c.owner, octets, s.clock.storage(c.until()),
-		func(store.PutResult) {}) // a failure shows in Forward
+	s.confirm(c, req)
 }
 
 // unkeep removes the octets of a chain from the Store.
 func (s *Service) unkeep(c *chain) {
-	if !s.keeps(c) {
+	if s.opts.Store == nil || !s.keeping.Load() || c.kind != JWT {
 		return
 	}
 	for i := range c.links {

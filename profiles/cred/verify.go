@@ -84,6 +84,7 @@ type link struct {
 	until   int64 // the expiry on the steady clock
 	said    int64 // expires_at_unix_ms of the DELEGATE; 0 of a PRESENT
 	endless bool  // the credential has no expiry
+	kept    bool  // its octets were given to the Store
 }
 
 // credType returns the canonical form of a type of credentials.
