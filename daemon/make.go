@@ -192,7 +192,7 @@ func (d *daemon) makeEntrances() error {
 	d.metrics = telemetry.NewMetrics(set.Registry, d.opts.Version)
 	d.observer.Count(d.metrics)
 	d.traces, err = telemetry.NewTraces(telemetry.TraceOptions{
-		Carriers: set.Carriers, Collector: d.config.Telemetry.OTLP, Version: d.opts.Version, Identity: d.credentials.Identity(), Log: d.log,
+		Carriers: set.Carriers, Collector: d.config.Telemetry.OTLP, Version: d.opts.Version, Identity: d.credentials.Identity, Log: d.log,
 	})
 	if err != nil {
 		return err

@@ -78,6 +78,12 @@ func confirmed(ctx context.Context, lane profiles.Lane) error {
 // the endpoint. It returns a context in which exchanges are under it.
 func (s *session) present(t *testing.T, chain string) context.Context {
 	t.Helper()
+	return s.show(t, chain, grant(t, theIssuer, theCaller, "read write", 2*time.Hour), grant(t, theCaller, theEnd, "read", time.Hour))
+}
+
+// show is present with these tokens.
+func (s *session) show(t *testing.T, chain string, credential, delegation []byte) context.Context {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	lane, err := s.Open(ctx)
@@ -85,10 +91,10 @@ func (s *session) present(t *testing.T, chain string) context.Context {
 		t.Fatal(err)
 	}
 	defer func() { _ = lane.Close() }()
-	if err := cred.Show(ctx, lane, confirmed, cred.JWT, grant(t, theIssuer, theCaller, "read write", 2*time.Hour), []byte(chain)); err != nil {
+	if err := cred.Show(ctx, lane, confirmed, cred.JWT, credential, []byte(chain)); err != nil {
 		t.Fatal(err)
 	}
-	if err := cred.Extend(ctx, lane, confirmed, []byte(chain), grant(t, theCaller, theEnd, "read", time.Hour), time.Now().Add(time.Minute)); err != nil {
+	if err := cred.Extend(ctx, lane, confirmed, []byte(chain), delegation, time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return profiles.WithChain(ctx, []byte(chain))

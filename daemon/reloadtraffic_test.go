@@ -22,6 +22,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2afront"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 	messages "github.com/slimwire/swp/profiles/slip"
 	stateprofile "github.com/slimwire/swp/profiles/state"
@@ -570,6 +571,99 @@ func TestTheTimesOfStoredDataChangeUnderTraffic(t *testing.T) {
 		r.rewrite("events: {retention: 1h}", "events: {retention: 0s}")
 		if got := r.reloads(); !slices.Equal(got.Later, []string{"events.retention"}) || !strings.Contains(got.Reasons["events.retention"], "decided at the start") {
 			t.Errorf("answer %+v", got)
+		}
+	})
+}
+
+func TestTheCollectorOfSpansChangesUnderTraffic(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		first, inFirst := collected(t)
+		second, inSecond := collected(t)
+		dir := t.TempDir()
+		if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		begun, end := make(chan struct{}), make(chan struct{})
+		held := rpc.Method{Repeatable: true, Detached: func(context.Context, *profiles.Request, []byte, func([]byte) error) ([]byte, error) {
+			begun <- struct{}{}
+			<-end
+			return nil, nil
+		}}
+		r := startIn(t, dir, everyoneYAML, func(o *Options) { o.Methods = map[string]rpc.Method{"own.held": held} })
+		s := r.mustDial(r.addrs[transport])
+		l := under(t, func() error { return echo(t, s) })
+		defer l.end()
+		r.changes("access:", "telemetry: {otlp: '"+first+"'}\naccess:", "telemetry.otlp")
+		done := make(chan error, 1)
+		go func() {
+			_, err := rpc.Call(t.Context(), s.Session, "own.held", nil)
+			done <- err
+		}()
+		<-begun
+		l.goesOn()
+		r.changes(first, second, "telemetry.otlp")
+		l.goesOn()
+		l.end()
+		before := len(inFirst())
+		r.eventually("the spans of the first collector but one", func() bool {
+			now := len(inFirst())
+			same := now == before
+			before = now
+			return same && now >= 4
+		})
+		close(end) // the collector of its beginning gets it
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		r.eventually("the span that was not over", func() bool { return len(inFirst()) > before })
+		r.changes("telemetry: {otlp: '"+second+"'}\n", "", "telemetry.otlp")
+		r.eventually("the spans of the second collector", func() bool { return len(inSecond()) >= 4 })
+		r.eventually("the counts of both", func() bool {
+			return r.metric("swpd_spans_sent_total") == fmt.Sprint(len(inFirst())+len(inSecond()))
+		})
+	})
+}
+
+func TestForwardingOfCredentialsChangesUnderTraffic(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		f, backend := newFar(t)
+		near, _ := credYAML(t, false)
+		there, _ := credYAML(t, false)
+		a, _ := pairOf(t, transport, near, there+backend+modernYAML(t))
+		s := a.mustDial(a.addrs[transport])
+		credential, delegation := grant(t, theIssuer, theCaller, "read write", 2*time.Hour), grant(t, theCaller, theEnd, "read", time.Hour)
+		ctx := s.show(t, "one", credential, delegation)
+		call := func() (delegation string, err error) {
+			_, err = rpc.Call(ctx, s.Session, "b/echo", []byte("{}"))
+			if err != nil {
+				return "", err
+			}
+			return (<-f.asked).Header.Get("Swp-Delegation"), nil
+		}
+		l := under(t, func() error {
+			result, err := s.mapping.Client(s.Session).Do(t.Context(), &mcpmap.Call{Target: "b/modern", Octets: []byte(modernCall)})
+			if err == nil && !strings.Contains(string(result.Octets), `"result"`) {
+				err = errors.New(string(result.Octets))
+			}
+			return err
+		})
+		defer l.end()
+		if said, err := call(); err != nil || said != "" {
+			t.Errorf("not forwarded: %q, %v", said, err)
+		}
+		a.changes("forward: false", "forward: true", "cred.forward")
+		l.goesOn()
+		if _, err := call(); err == nil || !strings.Contains(err.Error(), "present them again") {
+			t.Errorf("credentials from before: %v", err)
+		}
+		s.show(t, "one", credential, delegation)
+		if said, err := call(); err != nil || !strings.Contains(said, "depth=2") {
+			t.Errorf("presented again: %q, %v", said, err)
+		}
+		a.changes("forward: true", "forward: false", "cred.forward")
+		l.goesOn()
+		if said, err := call(); err != nil || said != "" {
+			t.Errorf("not forwarded any more: %q, %v", said, err)
 		}
 	})
 }

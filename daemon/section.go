@@ -65,8 +65,6 @@ var lasting = []struct{ key, why string }{
 	{"limits.payload_bytes", whySizes},
 	{"limits.extension_bytes", whySizes},
 	{"relay.max_payload", whySizes},
-	{"cred.forward", "tokens that were not stored cannot be forwarded"},
-	{"telemetry.otlp", "the connection to the collector is opened at the start"},
 }
 
 const (
@@ -99,6 +97,7 @@ func (d *daemon) sections() []part.Section {
 		entrances.Section(later(&d.endpoints)),
 		rpcbackends.Section(later(&d.backends)),
 		telemetry.LogSection(later(&d.logs)),
+		telemetry.TraceSection(later(&d.traces)),
 		partners.Section(later(&d.partners)),
 	}
 }

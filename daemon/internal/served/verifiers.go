@@ -68,7 +68,7 @@ func VerifiersSection(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "keys of credentials", Stays: "the old ones stay in force", Files: verifierFiles, Prepare: prepare,
 		Keys: []string{
-			"cred.issuers", "cred.opaque", "cred.audience", "cred.leeway", "cred.max_depth", "cred.max_lifetime", "cred.chains", "cred.chains_per_identity",
+			"cred.issuers", "cred.opaque", "cred.audience", "cred.leeway", "cred.max_depth", "cred.max_lifetime", "cred.chains", "cred.chains_per_identity", "cred.forward",
 		},
 	}
 }
