@@ -53,7 +53,7 @@ func (d *daemon) makeBase() error {
 	}
 	d.endpoints = &entrances.Endpoints{
 		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit,
-		Ask: rpc.Acquaint, Served: d.served.Set,
+		Ask: rpc.Acquaint, Handler: func(most time.Duration) { d.served.Set().SetHandler(most) },
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,

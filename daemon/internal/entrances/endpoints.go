@@ -9,7 +9,6 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/profiles"
-	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -29,8 +28,8 @@ type Endpoints struct {
 	Admit      func() error
 	InFlightOf func(identity string) int // for peers with another bound of requests in flight
 
-	// Served returns the profiles, which take over changed limits.
-	Served func() *all.Set
+	// Handler is called with a changed time limit of handlers.
+	Handler func(time.Duration)
 
 	// Ask asks a peer which profiles it serves, see endpoint.Options.
 	Ask func(ctx context.Context, s profiles.Session) (asked bool)
@@ -69,7 +68,7 @@ func (e *Endpoints) Prepare(c *config.Config) (part.Change, error) {
 			if err := e.Parts.SetLimits(o); err != nil {
 				e.Log.Error("limits not taken up everywhere", zap.Error(err))
 			}
-			e.Served().SetHandler(c.Limits.Handler)
+			e.Handler(c.Limits.Handler)
 			return false
 		},
 	}, nil
