@@ -185,8 +185,8 @@ func TestReloadOverTheAdminListenerSaysWhatCameOfIt(t *testing.T) {
 	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{}}, ask()); diff != "" {
 		t.Error(diff)
 	}
-	r.rewrite("access:", "store: memory\nrelay: {max_payload: 1KiB}\naccess:")
-	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"relay.max_payload", "store"}, Reasons: map[string]string{"relay.max_payload": whySizes, "store": whyStore}}, ask()); diff != "" {
+	r.rewrite("access:", "store: memory\nlimits: {extension_bytes: 1KiB}\naccess:")
+	if diff := cmp.Diff(Reloaded{Changed: []string{}, Problems: []string{}, Later: []string{"limits.extension_bytes", "store"}, Reasons: map[string]string{"limits.extension_bytes": whySizes, "store": whyStore}}, ask()); diff != "" {
 		t.Error(diff)
 	}
 	r.rewrite("store: memory", "log: {level: loud}")

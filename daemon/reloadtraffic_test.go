@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,12 +19,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2afront"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	messages "github.com/slimwire/swp/profiles/slip"
 	stateprofile "github.com/slimwire/swp/profiles/state"
@@ -303,12 +307,25 @@ func TestQuotasChangeUnderTraffic(t *testing.T) {
 	for _, row := range [][3]string{
 		{"quota: {total: 8MiB, per_identity: 1MiB}\n", "quota: {total: 16MiB, per_identity: 2MiB}\n", "quota.per_identity quota.total"},
 		{"artifact: {", "artifact: {max_size: 4KiB, ", "artifact.max_size"},
-		{"artifact: {", "relay: {window: 1h, max_attempts: 7}\nartifact: {", "relay.max_attempts relay.window"},
+		{"artifact: {", "relay: {window: 1h, max_attempts: 7, max_payload: 4}\nartifact: {", "relay.max_attempts relay.max_payload relay.window"},
 	} {
 		r.changes(row[0], row[1], strings.Fields(row[2])...)
 		l.goesOn()
 	}
 	r.counts("swpd_store_quota_bytes", "1.6777216e+07")
+	_, publisher := relayPeer(t, r, r.addrs[0])
+	publish := func(payload string) error {
+		_, err := relay.Send(t.Context(), publisher, &relay.Publication{ID: []byte(payload), Topic: "t", Payload: []byte(payload)})
+		return err
+	}
+	refused := (*profiles.PeerError)(nil)
+	if err := publish("fives"); !errors.As(err, &refused) || !strings.Contains(refused.Message, "want at most 4") {
+		t.Errorf("a payload above max_payload: %v", err)
+	}
+	r.changes("max_payload: 4", "max_payload: 5", "relay.max_payload")
+	if err := publish("fives"); err != nil {
+		t.Error(err)
+	}
 }
 
 // traffic is work that is done again and again until stop. Work that fails fails the test.
@@ -666,4 +683,59 @@ func TestForwardingOfCredentialsChangesUnderTraffic(t *testing.T) {
 			t.Errorf("not forwarded any more: %q, %v", said, err)
 		}
 	})
+}
+
+// identified is the part of a configuration of startIn that names an identity.
+const identified = "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n"
+
+func TestADevelopmentIdentityIsReplacedUnderTraffic(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		dir := t.TempDir()
+		if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{Name: "spiffe://localhost/other"}); err != nil {
+			t.Fatal(err)
+		}
+		r := startIn(t, dir, "", func(o *Options) {
+			file := o.Config.Source
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, bytes.Replace(text, []byte(identified), nil, 1), 0o600)
+			}
+			if err == nil {
+				o.Config, err = config.Load(file, nil)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		as := devpki.Client(filepath.Join(dir, "data", "pki"))
+		s, err := dialWith(t, r.addrs[transport], as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := under(t, func() error { return echo(t, s) })
+		defer l.end()
+		both := strings.Replace(identified, "pki/ca.crt]", "pki/ca.crt, data/pki/ca.crt]", 1)
+		r.changes("admin:", both+"admin:", "identity.cert", "identity.key", "trust.ca")
+		l.goesOn()
+		if got := r.mustDial(r.addrs[transport]).Peer().Identity; got != "spiffe://localhost/other" {
+			t.Errorf("the server is %q", got)
+		}
+		r.changes(both, "", "identity.cert", "identity.key", "trust.ca")
+		l.goesOn()
+		if _, err := dialWith(t, r.addrs[transport], as); err != nil {
+			t.Errorf("as it was at the start: %v", err)
+		}
+	})
+}
+
+func TestADevelopmentIdentityInPlaceOfAnotherWaits(t *testing.T) {
+	r := start(t, "")
+	r.rewrite(identified, "")
+	got := r.reloads()
+	if !slices.Equal(got.Later, []string{"identity.cert", "identity.key", "trust.ca"}) || !strings.Contains(got.Reasons["identity.cert"], "loopback") {
+		t.Errorf("answer %+v", got)
+	}
+	if err := echo(t, r.mustDial(r.addrs[0])); err != nil {
+		t.Error(err)
+	}
 }

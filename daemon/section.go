@@ -64,13 +64,12 @@ var lasting = []struct{ key, why string }{
 	{"limits.frame_bytes", whySizes},
 	{"limits.payload_bytes", whySizes},
 	{"limits.extension_bytes", whySizes},
-	{"relay.max_payload", whySizes},
 }
 
 const (
 	whyOpened = "the address is opened at the start"
 	whyStore  = "the store is opened at the start"
-	whySizes  = "what is stored was accepted with it, and must fit into a message"
+	whySizes  = "stored data was accepted with them, and open connections keep them, so that it could not be delivered with others"
 )
 
 // sections returns all sections in the order of their application: access rules come before

@@ -96,13 +96,14 @@ func (s *Service) act(req *profiles.Request) (profiles.Act, error) {
 
 // admit validates a delivery for storage and delivery, and returns its id and lifetime.
 func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, ttl time.Duration, err error) {
+	most := s.limits.Load().MaxPayload
 	switch {
 	case s.opts.Store == nil:
 		return "", 0, errNoRelay
 	case hops >= profiles.MaxHops:
 		return "", 0, invalid(DetailHops, "%d hops, want less than %d", hops, profiles.MaxHops)
-	case s.opts.MaxPayload > 0 && len(m.Payload) > s.opts.MaxPayload:
-		return "", 0, invalid(DetailSize, "payload: %d octets, want at most %d", len(m.Payload), s.opts.MaxPayload)
+	case most > 0 && len(m.Payload) > most:
+		return "", 0, invalid(DetailSize, "payload: %d octets, want at most %d", len(m.Payload), most)
 	case s.ctx.Err() != nil:
 		return "", 0, errEnding
 	}

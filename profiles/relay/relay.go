@@ -327,7 +327,7 @@ func New(opts Options) (*Service, error) {
 }
 
 // SetLimits changes Window, TTL, Retention, DeadRetention, AckTimeout, Backoff, MaxBackoff,
-// MaxAttempts, MaxInFlight, IdentityInFlight and InFlight for new deliveries and consumers.
+// MaxAttempts, MaxPayload, MaxInFlight, IdentityInFlight and InFlight for new deliveries and consumers.
 // Stored deliveries keep their times, and attached consumers their places. It fails for
 // options that New refuses, and then changes nothing.
 func (s *Service) SetLimits(o Options) error {

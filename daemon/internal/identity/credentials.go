@@ -144,8 +144,8 @@ func (c *Credentials) Offer(o *all.Options) error {
 func Section(prepare part.Prepare) part.Section {
 	return part.Section{
 		Name: "certificates", Stays: "the old ones stay in use", Keys: []string{"identity", "trust"}, Prepare: prepare,
-		Waits: "a development identity is made in data at the start",
-		Fits:  func(started, now *config.Config) bool { return started.Development() == now.Development() },
+		Waits: "a development identity is made at the start, and only if all listeners are on loopback addresses",
+		Fits:  func(started, now *config.Config) bool { return started.Development() || !now.Development() },
 		Files: func(c *config.Config) []string {
 			f := FilesOf(c)
 			return append([]string{f.Cert, f.Key}, f.CA...)

@@ -141,7 +141,7 @@ func Section(prepare part.Prepare) part.Section {
 		Name: "quotas and times", Stays: "the old ones stay", Prepare: prepare,
 		Keys: []string{
 			"quota", "artifact", "relay.window", "relay.ttl", "relay.retention", "relay.dead_retention", "relay.ack_timeout", "relay.backoff",
-			"relay.max_backoff", "relay.max_attempts", "relay.waiting", "relay.remembered", "relay.max_in_flight", "relay.in_flight", "relay.in_flight_per_identity",
+			"relay.max_backoff", "relay.max_attempts", "relay.max_payload", "relay.waiting", "relay.remembered", "relay.max_in_flight", "relay.in_flight", "relay.in_flight_per_identity",
 			"a2a.retention", "a2a.deadline", "a2a.abandoned", "rpc.replay_window", "state.retention",
 		},
 	}
