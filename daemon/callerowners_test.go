@@ -103,6 +103,62 @@ func TestCallersOfAPeerAreOwnersInEveryProfile(t *testing.T) {
 			one.Close() // an EVT_UNSUBSCRIBE asserts nobody, and belongs to its subscription
 			two.Close()
 		})
+		t.Run("cancellations are for the caller of what they end", func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			leaves, _ := s.Leaves()
+			token, err := caller.Sign(&caller.Claim{Caller: "http:y", Chain: []string{a.identity}}, leaves.Own, b.identity, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			byY := e1.AppendExtension(nil, profiles.ExtCaller, token)
+			sub := subscribed(t, x, events.SubscribeOptions{Filter: "type:k"})
+			defer sub.Close()
+			stop := events.Unsubscribe{SubscriptionID: []byte(sub.ID())}
+			refused, err := opened(t, s.Session).Call(ctx, e1.Envelope{ProfileID: events.ProfileID, MsgType: events.TypeUnsubscribe, Extensions: byY, Payload: stop.Append(nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer refused.Close()
+			if env, err := refused.Recv(ctx); err != nil || env.MsgType != events.TypeErr || !bytes.Contains(env.Payload, []byte(events.CodeNotFound)) {
+				t.Errorf("y has ended the subscription of x: %+v, %v", env, err)
+			}
+			if err := publishes(t, s.Session, record("3", "k", "3")); err != nil {
+				t.Fatal(err)
+			}
+			if list, _ := bodies(t, sub, 1); list[0] != "k=3" {
+				t.Errorf("delivered %q", list)
+			}
+
+			hang := rpc.Req{RPCID: []byte("the id of a call"), Method: []byte("hang")}
+			call, err := opened(t, x).Call(ctx, e1.Envelope{ProfileID: rpc.ProfileID, MsgType: rpc.TypeReq, Payload: hang.Append(nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer call.Close()
+			if env, err := call.Recv(ctx); err != nil || env.MsgType != rpc.TypeStreamItem {
+				t.Fatalf("%+v, %v", env, err)
+			}
+			end := rpc.Cancel{RPCID: hang.RPCID}
+			for _, ext := range []e1.Extensions{byY, nil} { // y may not; nobody is whoever has called
+				if len(f.gone) > 0 {
+					t.Error("y has ended the call of x")
+				}
+				lane := opened(t, s.Session)
+				if err := lane.Send(ctx, e1.Envelope{ProfileID: rpc.ProfileID, MsgType: rpc.TypeCancel, Extensions: ext, Payload: end.Append(nil)}); err != nil {
+					t.Fatal(err)
+				}
+				if err := rpc.Sync(ctx, lane); err != nil {
+					t.Fatal(err)
+				}
+				if err := echo(t, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if env, err := call.Recv(ctx); err != nil || env.MsgType != rpc.TypeErr {
+				t.Errorf("%+v, %v", env, err)
+			}
+		})
 		t.Run("artifacts", func(t *testing.T) {
 			for _, as := range []profiles.Session{x, y} {
 				octets, sum := octetsOf(100_000)

@@ -24,10 +24,11 @@ func SubscriptionID(msgID []byte) string { return hex.EncodeToString(msgID) }
 type subscription struct {
 	bus    *Bus
 	key    subscriptionKey
-	name   string  // in the space of names; empty if it has none
-	peers  string  // the same name of the peer itself; empty if no caller was asserted
-	from   *origin // the partner of the events; nil for events of this endpoint
-	cursor uint64  // where to start, if resume
+	peer   *profiles.Peer // who has subscribed, and may unsubscribe
+	name   string         // in the space of names; empty if it has none
+	peers  string         // the same name of the peer itself; empty if no caller was asserted
+	from   *origin        // the partner of the events; nil for events of this endpoint
+	cursor uint64         // where to start, if resume
 	resume bool
 	reader reader
 
@@ -100,7 +101,7 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 		}
 	}
 	s := &subscription{
-		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, lane: req.Lane, from: from,
+		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, peer: req.Peer(), lane: req.Lane, from: from,
 		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},
 	}
 	name, named := req.Extensions.Lookup(ExtSubscription)
@@ -253,7 +254,7 @@ func (b *Bus) unsubscribe(req *profiles.Request) error {
 	}
 	req.About("unsubscribe", "")
 	s := b.subs.get(subscriptionKey{req.Session, string(m.SubscriptionID)})
-	if s == nil {
+	if s == nil || !req.Inherit(s.peer) {
 		return domain(profiles.NotFound, CodeNotFound, "no such subscription on this connection")
 	}
 	name, forget := req.Extensions.Lookup(ExtSubscription)

@@ -23,7 +23,8 @@ type key struct {
 // live is one such call.
 type live struct {
 	key    key
-	cancel func() // called for RPC_CANCEL; must not block
+	peer   *profiles.Peer // who has called, and may cancel
+	cancel func()         // called for RPC_CANCEL; must not block
 }
 
 func newTable() *table { return &table{m: make(map[key]*live)} }
@@ -40,8 +41,8 @@ func (t *table) get(s profiles.Session, rpcID []byte) *live {
 }
 
 // add enters a call. It returns nil if the rpc_id is in use.
-func (t *table) add(s profiles.Session, rpcID []byte, cancel func()) *live {
-	l := &live{key: key{s, string(rpcID)}, cancel: cancel}
+func (t *table) add(req *profiles.Request, rpcID []byte, cancel func()) *live {
+	l := &live{key: key{req.Session, string(rpcID)}, peer: req.Peer(), cancel: cancel}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.m[l.key] != nil {

@@ -31,7 +31,7 @@ func (s *service) sit(st *seat, req *profiles.Request, in *Req, long bool, left 
 	// The call is visible to an RPC_CANCEL on another stream as soon as it is entered.
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	l := s.live.add(req.Session, in.RPCID, func() { leave(errCancelled) })
+	l := s.live.add(req, in.RPCID, func() { leave(errCancelled) })
 	if l == nil {
 		return errInUse()
 	}

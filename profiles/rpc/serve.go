@@ -172,7 +172,7 @@ const largeResult = 32 << 10
 // the method, or a cancellation or timeout.
 func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Duration) error {
 	over, stop := context.WithCancelCause(context.Background())
-	l := s.live.add(req.Session, in.RPCID, func() { stop(errCancelled) })
+	l := s.live.add(req, in.RPCID, func() { stop(errCancelled) })
 	if l == nil {
 		return errInUse()
 	}
@@ -246,7 +246,7 @@ func (s *service) cancel(req *profiles.Request) error {
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
-	if l := s.live.get(req.Session, in.RPCID); l != nil {
+	if l := s.live.get(req.Session, in.RPCID); l != nil && req.Inherit(l.peer) {
 		l.cancel()
 	}
 	return nil
