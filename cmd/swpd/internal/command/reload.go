@@ -75,11 +75,11 @@ func printReloaded(out io.Writer, r *daemon.Reloaded) {
 func shortOf(r *daemon.Reloaded) error {
 	var later error
 	if len(r.Later) > 0 {
-		var lines strings.Builder
-		for _, key := range r.Later {
-			fmt.Fprintf(&lines, "\n  %s: %s", key, r.Reasons[key])
+		lines := make([]string, len(r.Later))
+		for i, key := range r.Later {
+			lines[i] = key + " takes effect at the next start: " + r.Reasons[key]
 		}
-		later = &exitError{exitLater, fmt.Errorf("in force at the next start:%s", lines.String())}
+		later = &exitError{exitLater, errors.New(strings.Join(lines, "\n"))}
 	}
 	if len(r.Problems) == 0 {
 		return later
