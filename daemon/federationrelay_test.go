@@ -604,7 +604,7 @@ func TestUnansweredDeliveriesTakeNoMemoryOfTheLink(t *testing.T) {
 	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		const octets, each = 1 << 20, 8
-		b := open(t, "b", "relay: {max_attempts: 1}\n")
+		b := open(t, "b", "relay: {max_attempts: 1, ack_timeout: 1h}\n")
 		a := open(t, "a", "limits: {in_flight_bytes_per_connection: 10MiB}\n")
 		b.trusting("a", a)
 		a.trusting("b", b, b.addrs[transport])
