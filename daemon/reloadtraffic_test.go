@@ -11,11 +11,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -328,28 +326,33 @@ func TestQuotasChangeUnderTraffic(t *testing.T) {
 	}
 }
 
-// traffic is work that is done again and again until stop. Work that fails fails the test.
+// traffic is work that is done again and again until end. Work that fails fails the test.
 type traffic struct {
-	t    *testing.T
-	stop context.CancelFunc
-	load sync.WaitGroup
-	done atomic.Int64
+	t     *testing.T
+	ctx   context.Context // ends with end, and with work that fails
+	stop  context.CancelFunc
+	load  sync.WaitGroup
+	round chan struct{} // gets a value for each work that is done while goesOn waits
 }
 
 // under begins traffic: each of work in a goroutine. The caller calls end, which may be
 // called twice.
 func under(t *testing.T, work ...func() error) *traffic {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	l := &traffic{t: t, stop: stop}
+	l := &traffic{t: t, round: make(chan struct{})}
+	l.ctx, l.stop = context.WithCancel(t.Context())
 	for _, once := range work {
 		l.load.Go(func() {
-			for ctx.Err() == nil {
+			for l.ctx.Err() == nil {
 				if err := once(); err != nil {
 					t.Errorf("under traffic: %v", err)
+					l.stop()
 					return
 				}
-				l.done.Add(1)
+				select {
+				case l.round <- struct{}{}:
+				default:
+				}
 			}
 		})
 	}
@@ -357,16 +360,18 @@ func under(t *testing.T, work ...func() error) *traffic {
 	return l
 }
 
-// goesOn waits until each work can have been done once more.
+// goesOn waits until work was done four times.
 func (l *traffic) goesOn() {
 	l.t.Helper()
-	before := l.done.Load()
-	within := time.Now().Add(patience)
-	for l.done.Load() < before+4 && !l.t.Failed() {
-		if time.Now().After(within) {
+	timeout := time.After(patience)
+	for range 4 {
+		select {
+		case <-l.round:
+		case <-l.ctx.Done():
+			return
+		case <-timeout:
 			l.t.Fatal("traffic stands still")
 		}
-		runtime.Gosched()
 	}
 }
 
