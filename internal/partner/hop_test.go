@@ -361,6 +361,17 @@ func TestWhatFollowsALostMessageIsRefusedUntilItsSenderKnows(t *testing.T) {
 		if env, err := lost[3].Recv(t.Context()); err != nil || !strings.Contains(string(env.Payload), "was lost") {
 			t.Errorf("at once after that: %v, %v", env, err)
 		}
+		for range 10 { // a refusal arrives before the answer of swp.sync
+			late := keep("b/late")
+			if err := rpc.Sync(t.Context(), lane); err != nil {
+				t.Fatal(err)
+			}
+			past, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := late.Recv(past); err != nil {
+				t.Fatalf("swp.sync confirmed a message that was refused: %v", err)
+			}
+		}
 		time.Sleep(1100 * time.Millisecond)
 		for _, name := range []string{"b/1", "b/2", "b/3", "b/4"} {
 			keep(name)

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -96,6 +97,9 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	if err == nil {
 		c.kept = s.records(ctx, &env)
 		err = l.out.send(ctx, &env, waits)
+	}
+	if errors.Is(err, profiles.ErrFinished) { // the stream is being closed
+		err = s.over()
 	}
 	if err != nil {
 		c.forget()

@@ -292,6 +292,22 @@ func TestADeferredMessageMayBeRefused(t *testing.T) {
 	})
 }
 
+// What refuses a message may have its cause in another exchange, such as one with a partner:
+// that this one has ended says nothing of the message.
+func TestADeferredMessageIsRefusedWhenWhatItDependsOnHasEnded(t *testing.T) {
+	withLedger(t, endpoint.Options{}, func(t *testing.T, r *rig, led *ledger) {
+		for n, why := range []error{
+			&profiles.Error{Code: profiles.RateLimitExceeded, Retryable: true, Domain: true, Cause: profiles.ErrFinished},
+			profiles.ErrFinished,
+		} {
+			r.send(t, put(n, 0))
+			synctest.Wait()
+			led.of(t, putID(n))(why)
+			r.wantError(t, putID(n), profiles.AsError(why).Code)
+		}
+	})
+}
+
 // Without an answer that says why, a stream that is one of many is reset.
 func TestARefusalThatCannotBeToldResetsTheStream(t *testing.T) {
 	virtually(t, func(t *testing.T, pipe pipe) {

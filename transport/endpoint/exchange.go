@@ -345,7 +345,7 @@ func (e *exchange) conclude(err error) Verdict {
 	switch {
 	case err == nil:
 		e.gone = !e.answered && e.place == nil && e.ctx.Err() != nil
-	case e.s.unanswerable(e.ctx, err):
+	case e.s.unanswerable(e.ctx, err, e.answered):
 		v.Detail, v.Err = detailGone, err
 	default:
 		e.refuse(profiles.AsError(err), &v)

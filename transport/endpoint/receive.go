@@ -175,7 +175,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 			// The receiver of the copy still uses it, unless the message was deferred.
 			l.taken.end(err, l.taken.place != nil)
 		}
-	case l.s.unanswerable(l.ctx, err):
+	case l.s.unanswerable(l.ctx, err, l.ended):
 		l.verdict(profiles.OK, detailGone, err, false, Kept)
 	case err != nil:
 		l.refuse(profile, profiles.AsError(err), ordinary)
@@ -214,12 +214,14 @@ func check(p *profiles.Profile, env *e1.Envelope) (err error) {
 const detailGone = "gone"
 
 // unanswerable reports whether a handler failed because its peer has disconnected, which is
-// no violation. ctx is that of the message.
-func (s *Session) unanswerable(ctx context.Context, err error) bool {
+// no violation, or because the terminal answer has been sent already. ctx is that of the
+// message, and answered says whether there was such an answer: the error may be that of
+// another exchange, on which the handler depends.
+func (s *Session) unanswerable(ctx context.Context, err error, answered bool) bool {
 	if err == nil {
 		return false
 	}
-	if errors.Is(err, profiles.ErrFinished) { // the terminal answer has been sent already
+	if answered && errors.Is(err, profiles.ErrFinished) {
 		return true
 	}
 	if caused(err, s.ctx) || caused(err, ctx) { // also if a handler wrapped it in an *Error
