@@ -79,3 +79,36 @@ func TestExtensionsThatSayNothingAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// After a lost connection an executor repeats what was not confirmed: also Events before a
+// Result that has arrived. It must not send a new one.
+func TestAnEventMayBeRepeatedAfterTheResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := service(t, a2a.Options{Store: newDisk().open(t)})
+		p, agent := script(t, s, alice), script(t, s, bob)
+		agent.accept(handshake("a", "k"))
+		p.send(task("t", "k", ""))
+		_, id := agent.given("k", "")
+		for _, step := range []struct {
+			body body
+			at   uint64
+			want profiles.Code
+		}{
+			{event(id, "1"), 1, profiles.OK},
+			{event(id, "2"), 2, profiles.OK},
+			{good(id, ""), 2, profiles.OK},
+			{event(id, "1"), 1, profiles.OK},
+			{event(id, "2"), 2, profiles.OK},
+			{good(id, ""), 2, profiles.OK},
+			{event(id, "3"), 3, profiles.InvalidProfilePayload},
+			{event(id, "0"), 0, profiles.InvalidProfilePayload},
+		} {
+			if got := agent.verdictOf(step.body, number(a2a.ExtSequence, step.at)); got != step.want {
+				t.Errorf("%+v at %d: %v, want %v", step.body, step.at, got, step.want)
+			}
+		}
+		if got := agent.verdict(event(id, "1")); got != profiles.InvalidProfilePayload {
+			t.Errorf("without a number: %v", got)
+		}
+	})
+}

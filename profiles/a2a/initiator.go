@@ -28,7 +28,9 @@ func (s *Service) serveEvent(req *profiles.Request) error {
 	if d := s.outbox.get(at); d != nil {
 		return d.event(req, &in)
 	}
-	return s.update(req, in.TaskID).serve(req, at)
+	u := s.update(req, in.TaskID)
+	u.place, _ = readPosition(&req.Envelope) // without a number if it has none that can be read
+	return u.serve(req, at)
 }
 
 // serveResult handles a Result in the same way.
@@ -59,8 +61,9 @@ func taskName(id []byte) string { return hex.EncodeToString(id[:min(len(id), 32)
 // Event is checked and has no effect.
 type update struct {
 	s      *Service
-	key    string      // of the request
-	peers  string      // key of the same request of the peer itself; empty: no caller was asserted
+	key    string // of the request
+	peers  string // key of the same request of the peer itself; empty: no caller was asserted
+	place  position
 	sum    *digest     // of the Result; nil for an Event
 	result *ResultBody // nil for an Event
 }
@@ -84,7 +87,7 @@ func (u update) serve(req *profiles.Request, at address) error {
 	switch {
 	case t == nil:
 		s.mu.Unlock()
-		if known, err := s.outbox.late(at, u.sum); known {
+		if known, err := s.outbox.late(at, u.sum, u.place); known {
 			return err
 		}
 		return u.detach(req)

@@ -25,12 +25,18 @@ const maxEnded = 8192
 
 // endedTasks is a table of ended tasks. It forgets the oldest.
 type endedTasks struct {
-	list map[address]*digest // of the executor's Result; nil if there was none
+	list map[address]endedTask
 	ring []address
 	next int
 }
 
-func (e *endedTasks) add(at address, sum *digest) {
+// endedTask is what the executor of an ended task has sent.
+type endedTask struct {
+	sum  *digest // of its Result; nil if there was none
+	last uint64  // number of its last Event
+}
+
+func (e *endedTasks) add(at address, task endedTask) {
 	if _, known := e.list[at]; !known {
 		if len(e.ring) < maxEnded {
 			e.ring = append(e.ring, at)
@@ -40,7 +46,7 @@ func (e *endedTasks) add(at address, sum *digest) {
 			e.next = (e.next + 1) % maxEnded
 		}
 	}
-	e.list[at] = sum
+	e.list[at] = task
 }
 
 // get returns the Delivery of an open task, else nil.
@@ -62,33 +68,32 @@ func (o *outbox) add(d *Delivery) (old *Delivery, err error) {
 	return old, nil
 }
 
-// remove removes a Delivery. sum is the digest of the executor's Result, nil if there was
-// none.
-func (o *outbox) remove(d *Delivery, sum *digest) {
+// remove removes a Delivery.
+func (o *outbox) remove(d *Delivery, ended endedTask) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.open[d.at] == d {
 		delete(o.open, d.at)
-		o.ended.add(d.at, sum)
+		o.ended.add(d.at, ended)
 	}
 }
 
 // late handles an Event, or with sum a Result, of an executor whose task has ended. After
-// its own Result the executor must send no Event and no different Result; messages that
-// crossed the Result of this side are dropped. known is false if the task is not
-// remembered.
-func (o *outbox) late(at address, sum *digest) (known bool, err error) {
+// its own Result the executor must send no Event and no different Result, but may repeat
+// those that it has sent; messages that crossed the Result of this side are dropped. known is
+// false if the task is not remembered.
+func (o *outbox) late(at address, sum *digest, place position) (known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	first, known := o.ended.list[at]
 	switch {
 	case !known:
 		return false, nil
-	case sum == nil && first != nil:
+	case sum == nil && first.sum != nil && !(&sequence{last: first.last}).taken(place):
 		return true, errAfterResult
-	case sum != nil && first == nil:
-		o.ended.list[at] = sum
-	case sum != nil && *first != *sum:
+	case sum != nil && first.sum == nil:
+		o.ended.list[at] = endedTask{sum, first.last}
+	case sum != nil && *first.sum != *sum:
 		return true, errSecond
 	}
 	return true, nil

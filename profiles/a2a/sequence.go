@@ -50,7 +50,7 @@ func (d *Delivery) event(req *profiles.Request, m *EventBody) error {
 	d.mu.Lock()
 	if d.over {
 		d.mu.Unlock()
-		return d.afterEnd(nil)
+		return d.afterEnd(nil, at)
 	}
 	d.answered = true
 	if d.seq.taken(at) {
@@ -130,7 +130,7 @@ func (d *Delivery) result(req *profiles.Request, m *ResultBody, at position) err
 	d.mu.Lock()
 	if d.over {
 		d.mu.Unlock()
-		return d.afterEnd(&sum)
+		return d.afterEnd(&sum, at)
 	}
 	d.answered = true
 	if !d.seq.complete(at) {
@@ -141,14 +141,15 @@ func (d *Delivery) result(req *profiles.Request, m *ResultBody, at position) err
 		return nil // it comes again, after what is missing
 	}
 	d.over = true
+	ended := endedTask{&sum, d.seq.last}
 	d.mu.Unlock()
-	d.s.outbox.remove(d, &sum)
+	d.s.outbox.remove(d, ended)
 	return d.to.result(req, m, at)
 }
 
 // afterEnd handles an Event, or with sum a Result, after the end.
-func (d *Delivery) afterEnd(sum *digest) error {
-	known, err := d.s.outbox.late(d.at, sum)
+func (d *Delivery) afterEnd(sum *digest, place position) error {
+	known, err := d.s.outbox.late(d.at, sum, place)
 	if !known {
 		return errUnknown
 	}
@@ -160,9 +161,10 @@ func (d *Delivery) close(cause error) bool {
 	d.mu.Lock()
 	first := !d.over
 	d.over = true
+	ended := endedTask{last: d.seq.last}
 	d.mu.Unlock()
 	if first {
-		d.s.outbox.remove(d, nil)
+		d.s.outbox.remove(d, ended)
 	}
 	d.cancel(cause)
 	return first

@@ -60,7 +60,7 @@ func New(opts Options) (*Service, error) {
 	_, _ = rand.Read(random[:]) // never fails
 	s := &Service{
 		opts: opts, instance: hex.EncodeToString(random[:]),
-		outbox:  outbox{open: make(map[address]*Delivery), ended: endedTasks{list: make(map[address]*digest)}},
+		outbox:  outbox{open: make(map[address]*Delivery), ended: endedTasks{list: make(map[address]endedTask)}},
 		beacons: beacons{open: make(map[beaconKey]*beacon)},
 	}
 	s.limits.Store(&opts)
