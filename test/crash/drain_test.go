@@ -23,7 +23,7 @@ const auditor = "auditor"
 const drainTime = 90 * time.Second
 
 // askTime is how long one answer may take then.
-const askTime = time.Millisecond
+const askTime = 10 * time.Millisecond
 
 // hop is a partner behind a relay, at which deliveries end. The zero value is none.
 type hop struct {
