@@ -113,7 +113,7 @@ func (a *slipAgent) isRefused(msgID, code string) {
 	}
 }
 
-func soon[T any](t *testing.T, c chan T) (v T) {
+func soon[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
