@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/audit"
+	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -188,4 +189,28 @@ func TestASecondDaemonLeavesTheTrailAlone(t *testing.T) {
 		t.Error(err)
 	}
 	o.verified()
+}
+
+// Of the accepted chunks of an upload the last one has a record, wherever the artifact is.
+func TestAnUploadToAPartnerHasARecordOfItsLastChunkAtBothEnds(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, b := pair(t, transport, "")
+		s := a.mustDial(a.addrs[transport])
+		octets, sum := octetsOf(100_000)
+		up := artifact.Upload{ArtifactID: "b/x", Size: uint64(len(octets)), Hash: sum, Octets: bytes.NewReader(octets), Chunk: 40_000, Sync: rpc.Sync}
+		if err := up.Send(t.Context(), s.Session); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []*organisation{a, b} {
+			n := 0
+			for _, r := range o.trail() {
+				if r.Profile == artifact.Name && r.Operation == "chunk" && r.Outcome == "ok" {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("%s: %d records of chunks, want 1", o.name, n)
+			}
+		}
+	})
 }

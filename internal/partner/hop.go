@@ -137,7 +137,7 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 		names = []string{""}
 	}
 	t.name = r.here(names[0])
-	req.Exchange.About(profiles.Subject{Operation: errand.Operation, Name: t.name, Part: errand.Part})
+	req.Exchange.About(profiles.Subject{Operation: errand.Operation, Name: t.name, Part: errand.Part && !errand.Sole.Ends})
 	for _, name := range names {
 		if !errand.Free && !t.may(t.access, r.here(name)) {
 			return profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "%s: not allowed to %s %.200s", h.profile.Name, errand.Operation, r.here(name)))
