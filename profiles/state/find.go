@@ -47,21 +47,12 @@ func (s *Service) find(ctx context.Context, identity string, id ID, operation st
 
 // read returns the state at a key.
 func (s *Service) read(ctx context.Context, k key, value bool) (found, error) {
-	known, era := s.seen.has(k)
-	if known && !value {
+	if known, _ := s.seen.has(k); known && !value {
 		return found{key: k}, nil
 	}
 	version, octets, err := s.opts.Store.Get(ctx, spaceStates, string(k))
 	if err != nil || version == 0 {
 		return found{}, err
 	}
-	s.remember(k, era)
 	return found{key: k, value: octets}, nil
-}
-
-// remember records that a state is stored, if no state expires.
-func (s *Service) remember(k key, era uint64) {
-	if !s.expires.Load() {
-		s.seen.add(k, era)
-	}
 }

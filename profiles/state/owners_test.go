@@ -215,3 +215,66 @@ func TestHowLongStatesAreKeptChanges(t *testing.T) {
 	_, err = p.put(of("another child", brief)) // it was seen, and is not there any more
 	wantCode(t, err, state.CodeParentMissing)
 }
+
+// A state that was stored for a time is not kept for good because the next process keeps
+// states for good, unless it is put again.
+func TestAStateStoredForATimeExpiresAfterARestartWithoutRetention(t *testing.T) {
+	var now atomic.Int64
+	clock := func() time.Time { return time.Unix(1_700_000_000, now.Load()) }
+	engine := open(t, sqlstore.Options{Now: clock})
+	brief, again := of("brief"), of("again")
+	before := serve(t, state.Options{Store: engine, Retention: time.Hour, Now: clock}).dial(alice)
+	before.mustPut(brief)
+	before.mustPut(again)
+	p := serve(t, state.Options{Store: engine, Now: clock}).dial(alice)
+	if _, err := p.get(brief.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.mustPut(of("child", brief))
+	p.mustPut(again)
+	now.Add(int64(2 * time.Hour))
+	if _, err := p.get(again.ID); err != nil {
+		t.Errorf("the state that was put again: %v", err)
+	}
+	_, err := p.get(brief.ID)
+	wantCode(t, err, state.CodeNotFound)
+	_, err = p.put(of("another child", brief))
+	wantCode(t, err, state.CodeParentMissing)
+}
+
+func TestAStatePutAgainForATimeExpires(t *testing.T) {
+	var now atomic.Int64
+	clock := func() time.Time { return time.Unix(1_700_000_000, now.Load()) }
+	h := serve(t, state.Options{Store: open(t, sqlstore.Options{Now: clock}), Now: clock})
+	p := h.dial(alice)
+	root := of("root")
+	p.mustPut(root)
+	h.state.SetRetention(time.Hour)
+	p.mustPut(root)
+	now.Add(int64(2 * time.Hour))
+	_, err := p.get(root.ID)
+	wantCode(t, err, state.CodeNotFound)
+	_, err = p.put(of("child", root))
+	wantCode(t, err, state.CodeParentMissing)
+}
+
+// Others see the state that was put first, for as long as it is renewed.
+func TestTheStateThatWasPutFirstStaysTheFirstWhileItIsRenewed(t *testing.T) {
+	for _, owners := range [][2]string{{alice, bob}, {bob, alice}} {
+		var now atomic.Int64
+		clock := func() time.Time { return time.Unix(1_700_000_000, now.Load()) }
+		h := serve(t, state.Options{Store: open(t, sqlstore.Options{Now: clock}), Retention: time.Hour, Now: clock})
+		for range 3 {
+			for _, owner := range owners {
+				s := of("shared")
+				s.Metadata = []byte(owner)
+				h.dial(owner).mustPut(s)
+			}
+			now.Add(int64(time.Hour - time.Second))
+		}
+		got, err := h.dial(carol).get(of("shared").ID)
+		if err != nil || string(got.Metadata) != owners[0] {
+			t.Errorf("%s was first: found that of %q, %v", owners[0], got.Metadata, err)
+		}
+	}
+}

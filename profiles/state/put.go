@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
@@ -113,8 +114,9 @@ func (c *change) haveParents(ctx context.Context) error {
 // putting is a PUT being stored.
 type putting struct {
 	change
-	value []byte // its payload in canonical form
-	era   uint64 // see seen
+	value []byte    // its payload in canonical form
+	until time.Time // when it expires
+	era   uint64    // see seen
 }
 
 func (p *putting) check(ctx context.Context) error {
@@ -130,22 +132,34 @@ func (p *putting) check(ctx context.Context) error {
 
 func (p *putting) store() {
 	s := p.s
-	_, p.era = s.seen.has(p.key)
-	s.opts.Store.Put(spaceStates, string(p.key), 0, p.owner, p.value, s.until(), func(r store.PutResult) {
+	known, era := s.seen.has(p.key)
+	p.era, p.until = era, s.until()
+	s.opts.Store.Put(spaceStates, string(p.key), 0, p.owner, p.value, p.until, func(r store.PutResult) {
 		switch {
 		case r.Err != nil:
 			p.end(profiles.Unavailable(r.Err))
 		case r.Wrote:
-			// Without this record find chooses one of several; so the result is not
-			// awaited.
-			s.opts.Store.Put(spaceFirst, string(p.id[:]), 0, p.owner, []byte(p.key), s.until(), func(store.PutResult) {})
+			p.first()
 			p.stored()
 		case !bytes.Equal(r.Current, p.value):
 			p.end(invalid(CodeConflict, "the state is stored with other parents or metadata"))
-		case s.expires.Load():
-			p.renew(r.Version)
-		default:
+		case known && p.until.IsZero():
 			p.stored()
+		default:
+			p.renew(r.Version)
+		}
+	})
+}
+
+// first records that the state was put first, unless another one was. Without this record
+// find chooses one of several; so the result is not awaited.
+func (p *putting) first() {
+	put := func(was uint64, done func(store.PutResult)) {
+		p.s.opts.Store.Put(spaceFirst, string(p.id[:]), was, p.owner, []byte(p.key), p.until, done)
+	}
+	put(0, func(r store.PutResult) {
+		if r.Err == nil && !r.Wrote && key(r.Current) == p.key {
+			put(r.Version, func(store.PutResult) {}) // for the retention of the state
 		}
 	})
 }
@@ -153,22 +167,28 @@ func (p *putting) store() {
 // errChanged reports a record that was changed outside its turn.
 var errChanged = errors.New("state: a stored state was written behind our back")
 
-// renew extends the retention of a state that was put again.
+// renew gives a state that was put again the present retention: the stored one is unknown,
+// since another process may have stored it with another Retention.
 func (p *putting) renew(version uint64) {
 	s := p.s
-	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, s.until(), func(r store.PutResult) {
+	s.opts.Store.Put(spaceStates, string(p.key), version, p.owner, p.value, p.until, func(r store.PutResult) {
 		switch {
 		case r.Err != nil:
 			p.end(profiles.Unavailable(r.Err))
 		case !r.Wrote:
 			p.end(profiles.AsError(errChanged))
 		default:
+			p.first()
 			p.stored()
 		}
 	})
 }
 
 func (p *putting) stored() {
-	p.s.remember(p.key, p.era)
+	if p.until.IsZero() {
+		p.s.seen.add(p.key, p.era)
+	} else {
+		p.s.seen.remove(p.key)
+	}
 	p.end(nil)
 }

@@ -2,8 +2,9 @@ package state
 
 import "sync"
 
-// seen caches states that are stored and never expire, so that the parents of many children
-// are not read repeatedly. The zero value is ready.
+// seen caches states that this process has stored and that never expire, so that the parents
+// of many children are not read repeatedly. A state that an earlier process has stored may
+// expire. The zero value is ready.
 type seen struct {
 	mu   sync.Mutex
 	keys map[key]struct{}
@@ -21,8 +22,8 @@ func (s *seen) has(k key) (known bool, era uint64) {
 	return known, s.era
 }
 
-// add adds a state that was read in an era, unless something was removed since then: it may
-// have been this state.
+// add adds a state that was stored in an era, unless something was removed since then: it
+// may have been this state.
 func (s *seen) add(k key, era uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -95,7 +95,6 @@ type Options struct {
 type Service struct {
 	opts    Options
 	kept    atomic.Int64 // Options.Retention, changed
-	expires atomic.Bool  // of a stored state: Retention was not 0 all the time
 	profile *profiles.Profile
 	turns   turns
 	seen    seen
@@ -155,12 +154,7 @@ func New(opts Options) (*Service, error) {
 
 // SetRetention changes how long states are kept that are put from now on, which must not be
 // negative.
-func (s *Service) SetRetention(d time.Duration) {
-	if d > 0 {
-		s.expires.Store(true)
-	}
-	s.kept.Store(int64(d))
-}
+func (s *Service) SetRetention(d time.Duration) { s.kept.Store(int64(d)) }
 
 // Profile returns the profile that serves peers, the same one each time.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
