@@ -2,7 +2,6 @@ package suite
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,20 +48,5 @@ func TestFederationIsMeasuredThroughOneSWPDAndTwo(t *testing.T) {
 	}
 	if got := strings.Count(table.String(), oneSWPD+" ÷ it"); got != cells+2 {
 		t.Errorf("%d of %d tables say what is divided:\n%s", got, cells+2, table.String())
-	}
-}
-
-func TestFederationIsLeftOutOfAQuickRunUnlessItIsNamed(t *testing.T) {
-	for _, row := range []struct {
-		opts Options
-		want bool
-	}{
-		{Options{}, true},
-		{Options{Quick: true}, false},
-		{Options{Quick: true, Parts: []string{PartFederation}}, true},
-	} {
-		if got := slices.Contains(row.opts.withDefaults().Parts, PartFederation); got != row.want {
-			t.Errorf("%+v: measured %v, want %v", row.opts, got, row.want)
-		}
 	}
 }

@@ -25,12 +25,39 @@ const (
 	PartAudit      = "audit"
 )
 
-var parts = []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartFederation, PartAudit, PartIdle}
+// parts are all parts, in the order in which they run. A Quick run leaves out those that are
+// slow: there are no promises about them.
+var parts = []struct {
+	name string
+	slow bool
+	run  func(*run) error
+}{
+	{PartCodec, false, (*run).codec},
+	{PartLanguage, false, (*run).languages},
+	{PartStart, false, (*run).start},
+	{PartEcho, false, (*run).echo},
+	{PartDurable, false, (*run).durable},
+	{PartArtifact, false, (*run).artifact},
+	{PartGateway, false, (*run).gateway},
+	{PartFederation, true, (*run).federation},
+	{PartAudit, true, (*run).audit},
+	{PartIdle, false, (*run).idle},
+}
+
+// Parts returns the names of all parts, or of those of a Quick run.
+func Parts(quick bool) []string {
+	var names []string
+	for _, part := range parts {
+		if !quick || !part.slow {
+			names = append(names, part.name)
+		}
+	}
+	return names
+}
 
 // Options say what to run. Zero fields mean their default.
 type Options struct {
-	// Parts is which parts to run, default all, or with Quick all but PartFederation and
-	// PartAudit.
+	// Parts is which parts to run, default the result of Parts.
 	Parts []string
 
 	// Systems and Cells restrict the echoes to these ids; default all. A system includes
@@ -66,7 +93,7 @@ func (o Options) withDefaults() Options {
 		rounds, idle, size = 3, 2000, 64<<20
 	}
 	if len(o.Parts) == 0 {
-		o.Parts = slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return o.Quick && (part == PartFederation || part == PartAudit) })
+		o.Parts = Parts(o.Quick)
 	}
 	if o.Rounds == 0 {
 		o.Rounds = rounds
@@ -94,8 +121,8 @@ func (o Options) withDefaults() Options {
 
 func (o *Options) validate() error {
 	for _, part := range o.Parts {
-		if !slices.Contains(parts, part) {
-			return fmt.Errorf("suite: unknown part %q", part)
+		if all := Parts(false); !slices.Contains(all, part) {
+			return fmt.Errorf("suite: unknown part %q, want one of %s", part, strings.Join(all, ", "))
 		}
 	}
 	var ids []string
@@ -121,8 +148,6 @@ func (o *Options) validate() error {
 	}
 	return nil
 }
-
-func (o *Options) runs(part string) bool { return slices.Contains(o.Parts, part) }
 
 // systems returns the systems to run.
 func (o *Options) systems() []System {

@@ -37,25 +37,11 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 			Rounds: opts.Rounds, Warmup: opts.Warmup, Duration: opts.Duration,
 		},
 	}}
-	for _, part := range []struct {
-		name string
-		run  func() error
-	}{
-		{PartCodec, r.codec},
-		{PartLanguage, r.languages},
-		{PartStart, r.start},
-		{PartEcho, r.echo},
-		{PartDurable, r.durable},
-		{PartArtifact, r.artifact},
-		{PartGateway, r.gateway},
-		{PartFederation, r.federation},
-		{PartAudit, r.audit},
-		{PartIdle, r.idle},
-	} {
-		if !opts.runs(part.name) {
+	for _, part := range parts {
+		if !slices.Contains(opts.Parts, part.name) {
 			continue
 		}
-		if err := part.run(); err != nil {
+		if err := part.run(r); err != nil {
 			r.fail(part.name, err)
 		}
 		if ctx.Err() != nil {

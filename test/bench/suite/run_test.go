@@ -154,3 +154,18 @@ func TestOptionsRefuseWhatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+func TestSlowPartsAreLeftOutOfAQuickRunUnlessTheyAreNamed(t *testing.T) {
+	for _, row := range []struct {
+		opts Options
+		want []string
+	}{
+		{Options{}, []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartFederation, PartAudit, PartIdle}},
+		{Options{Quick: true}, []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartIdle}},
+		{Options{Quick: true, Parts: []string{PartAudit}}, []string{PartAudit}},
+	} {
+		if diff := cmp.Diff(row.want, row.opts.withDefaults().Parts); diff != "" {
+			t.Errorf("quick %v, parts %v: %s", row.opts.Quick, row.opts.Parts, diff)
+		}
+	}
+}

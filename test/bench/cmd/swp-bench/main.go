@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -35,6 +36,13 @@ func exit(err error) {
 	os.Exit(1)
 }
 
+// partsHelp is the help of -parts.
+func partsHelp() string {
+	all, quick := suite.Parts(false), suite.Parts(true)
+	left := slices.DeleteFunc(slices.Clone(all), func(part string) bool { return slices.Contains(quick, part) })
+	return "what to measure, of " + strings.Join(all, ",") + " (default all; with -quick all but " + strings.Join(left, ",") + ")"
+}
+
 func run(ctx context.Context, args []string) error {
 	var (
 		opts  = suite.Options{Progress: os.Stderr}
@@ -46,7 +54,7 @@ func run(ctx context.Context, args []string) error {
 		inside  = flags.Bool("in-process", false, "use a server of this program, built from the packages of swpd, instead of swpd")
 		quietly = flags.Bool("quiet", false, "say nothing while measuring")
 	)
-	flags.Func("parts", "what to measure, of codec,languages,start,echo,durable,artifact,gateway,federation,idle (default all; quick: all but federation)", list(&opts.Parts))
+	flags.Func("parts", partsHelp(), list(&opts.Parts))
 	flags.Func("systems", "echo only these systems, such as raw-tls,grpc-unary; each brings ours it is compared with", list(&opts.Systems))
 	flags.Func("cells", "echo only under these loads, such as 64B/64x1: payload, in flight, connections", list(&opts.Cells))
 	flags.BoolVar(&opts.Quick, "quick", false, "only loads with a promise, fewer rounds, 2,000 idle connections (the promise is about 10,000)")
