@@ -73,17 +73,23 @@ test: ## all tests, with leak checks, the race detector where it matters most; l
 	$(GO) test -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
 	$(GO) test -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
 
-# SLICE is which part of the packages test-long takes: 3/40 takes those whose number in
-# the list leaves 3 when it is divided by 40.
-SLICE ?= 0/1
+# SLICE is which part of the tests test-long runs, 3/100 for the fourth of a hundred; empty
+# for all at once. TIME bounds the tests of a slice and of test-release: those that have not
+# finished then are printed.
+SLICE ?=
+TIME  ?= 3h
 
 .PHONY: test-long
 test-long: ## before a release: all tests under the race detector and in full length, hours; SLICE=K/N takes a part
-	SWP_LONG=1 $(GO) test $(RACE) -timeout 3h $$($(GO) list ./... | awk -v k=$(word 1,$(subst /, ,$(SLICE))) -v n=$(word 2,$(subst /, ,$(SLICE))) 'NR % n == k')
+ifeq ($(SLICE),)
+	SWP_LONG=1 $(GO) test $(RACE) -timeout 3h ./...
+else
+	@selected=$$(GO='$(GO)' scripts/tests-slice.sh $(SLICE)) && SWP_LONG=1 GO='$(GO)' scripts/bounded.sh $(TIME) $(RACE) $$selected
+endif
 
 .PHONY: test-release
 test-release: ## the tests of whole programs and documents that make test leaves out, in full length
-	SWP_LONG=1 $(GO) test -timeout 1h $$(scripts/tests-calling.sh Release $$($(GO) list -f '{{.Dir}}' ./...))
+	@SWP_LONG=1 GO='$(GO)' scripts/bounded.sh $(TIME) $$(scripts/tests-calling.sh Release $$($(GO) list -f '{{.Dir}}' ./...))
 
 ROUNDS ?= 30
 LOOPS  ?= 2
