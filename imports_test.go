@@ -129,7 +129,7 @@ var rules = []rule{
 	{"daemon/internal/fronts", []string{"daemon/certinfo", "daemon/config", "daemon/internal/entrances", "daemon/internal/guard", "daemon/internal/identity", "daemon/internal/part", "internal/bridge/a2afront", "internal/bridge/gate", "internal/bridge/mcpfront", "profiles", "profiles/agdisc", "profiles/all", "profiles/obs", "profiles/policyhint", "transport"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "HTTP callers, who are peers like others behind their door"},
 	{"daemon/internal/*", nil, nil, "a part says above what it may import, other parts among it"},
 	{"daemon/check", []string{"daemon/certinfo", "daemon/config", "daemon/devpki", "daemon/internal/*", "internal/access", "internal/bridge/a2abinding", "internal/bridge/gate", "internal/plain", "profiles", "profiles/*", "sdl", "slip/ucr", "transport"}, []string{"go.uber.org/zap"}, "reads what a configuration names, as the parts do, and serves nothing"},
-	{"daemon", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/*", "internal/receipts", "profiles", "profiles/rpc"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "makes the parts and runs them; what they do is their own affair"},
+	{"daemon", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/*", "profiles", "profiles/rpc"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "makes the parts and runs them; what they do is their own affair"},
 	{"daemon/...", []string{"..."}, []string{
 		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",
 	}, "configuration, logs and certificates, for the daemon and its parts"},
@@ -227,6 +227,16 @@ func TestImportsGoOneWay(t *testing.T) {
 				t.Errorf("%s imports %s: %s", name, imported, why)
 			}
 		}
+	}
+}
+
+// The daemon makes its parts, and little else: what it joins more packages for belongs into
+// a part.
+func TestDaemonImportsFewerThanTwentyPackages(t *testing.T) {
+	ours := slices.DeleteFunc(slices.Clone(load(t)["daemon"]), func(imported string) bool { return !strings.HasPrefix(imported, module+"/") })
+	slices.Sort(ours)
+	if ours = slices.Compact(ours); len(ours) == 0 || len(ours) >= 20 {
+		t.Errorf("package daemon imports %d packages of this module, want 1 to 19: %s", len(ours), strings.Join(ours, " "))
 	}
 }
 

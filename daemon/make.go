@@ -24,7 +24,6 @@ import (
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/daemon/internal/trail"
 	"github.com/slimwire/swp/daemon/internal/workers"
-	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -69,7 +68,7 @@ func (d *daemon) makeBase() error {
 	d.trail, err = trail.New(trail.Options{
 		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
 		Rule: d.guard.RuleOf, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
-		Partners: func() []receipts.Partner { return d.partners.Receipts() }, Roots: d.credentials.RootsOf,
+		Roots: d.credentials.RootsOf,
 	})
 	if err != nil {
 		return err
@@ -149,6 +148,7 @@ func (d *daemon) makeBackends() error {
 		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Forgotten: d.exchanges.ForgetPartner,
 	})
 	d.add(d.partners)
+	d.trail.SetPartners(d.partners.Receipts)
 	d.endpoints.InFlightOf = d.partners.InFlight
 	d.hints.Behind(d.partners.Target, func(agentID string) (string, bool) { return d.served.Set().A2A.Declared(agentID) })
 	d.exchanges.Name(d.servers.Has, d.partners.Of)

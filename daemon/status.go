@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/daemon/internal/partners"
 	"github.com/slimwire/swp/daemon/internal/storage"
-	"github.com/slimwire/swp/internal/receipts"
+	"github.com/slimwire/swp/daemon/internal/trail"
 )
 
 // Status is the answer of swpd status. It contains no arguments, environment or payloads.
@@ -29,7 +29,7 @@ type Status struct {
 
 	Partners []partners.Status `json:"partners"`
 
-	Receipts []receipts.Status `json:"receipts"` // of exchanges with partners; empty if audit.receipts is off
+	Receipts []trail.Receipts `json:"receipts"` // of exchanges with partners; empty if audit.receipts is off
 
 	Certificates []identity.Info `json:"certificates"` // in force, and the last ones of partners
 }

@@ -31,11 +31,18 @@ func (t *Trail) Offer(o *all.Options) error {
 	return nil
 }
 
+// SetPartners says how to get the links for receipts. It is called once, before a session
+// is served.
+func (t *Trail) SetPartners(partners func() []receipts.Partner) { t.partners = partners }
+
 // LinksChanged has the partners be looked at again.
 func (t *Trail) LinksChanged() { t.book.Changed() }
 
+// Receipts is the state of the receipts with a partner.
+type Receipts = receipts.Status
+
 // Receipts returns the state of the receipts with each partner.
-func (t *Trail) Receipts() []receipts.Status { return t.book.Status() }
+func (t *Trail) Receipts() []Receipts { return t.book.Status() }
 
 // Records implements endpoint.CallRecorder: exchanges at partners that exchange receipts
 // have a record here, too.

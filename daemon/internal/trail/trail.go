@@ -42,7 +42,8 @@ type Trail struct {
 	file atomic.Pointer[audit.Trail]
 	mu   sync.Mutex // guards opening the files
 
-	book *receipts.Book
+	book     *receipts.Book
+	partners func() []receipts.Partner // see SetPartners
 
 	records, lost atomic.Uint64
 }
@@ -63,17 +64,17 @@ type Options struct {
 	// RecordLong records the unfinished exchanges that began before a time.
 	RecordLong func(before time.Time)
 
-	// Partners returns the links for receipts, and Roots the authorities of an identity.
-	Partners func() []receipts.Partner
-	Roots    func(identity string) *x509.CertPool
+	// Roots returns the authorities of an identity.
+	Roots func(identity string) *x509.CertPool
 }
 
 // New opens the trail of a configuration.
 func New(o Options) (*Trail, error) {
 	t := &Trail{o: o}
 	t.book = receipts.New(receipts.Options{
-		Self: o.Identity, Certificate: o.Certificate, Roots: o.Roots, Partners: o.Partners,
-		Keep: t.keep, Find: t.find, Observe: t.observe,
+		Self: o.Identity, Certificate: o.Certificate, Roots: o.Roots,
+		Partners: func() []receipts.Partner { return t.partners() },
+		Keep:     t.keep, Find: t.find, Observe: t.observe,
 		Call: func(ctx context.Context, s profiles.Session, params []byte) ([]byte, error) {
 			return rpc.Call(ctx, s, rpc.MethodReceipt, params)
 		},

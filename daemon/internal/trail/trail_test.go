@@ -57,13 +57,13 @@ func keeping(t testing.TB, mode string) *Trail {
 		Rule:        func(_, _, _, _ string) string { return "access.rules[0]" },
 		PartnerOf:   func(*profiles.Subject) string { return "" },
 		RecordLong:  func(time.Time) {},
-		Partners: func() []receipts.Partner {
-			return []receipts.Partner{{Name: "near", Identity: near, Offer: receipts.Listed}, {Name: "far", Identity: far, Offer: receipts.Listed}}
-		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept.SetPartners(func() []receipts.Partner {
+		return []receipts.Partner{{Name: "near", Identity: near, Offer: receipts.Listed}, {Name: "far", Identity: far, Offer: receipts.Listed}}
+	})
 	for _, identity := range []string{near, far} {
 		kept.book.Tell(identity)
 	}
