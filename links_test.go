@@ -120,3 +120,24 @@ func TestReadmeNamesEveryFolder(t *testing.T) {
 		}
 	}
 }
+
+// maxFolders is how many folders a reader finds at the top, at most.
+const maxFolders = 22
+
+func TestFewFoldersAreAtTheTop(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case !entry.IsDir() || name[0] == '.' || name == "artifacts" || name == "bin": // bin and artifacts are built
+		default:
+			names = append(names, name)
+		}
+	}
+	if len(names) > maxFolders {
+		t.Errorf("%d folders at the top, want at most %d: %s", len(names), maxFolders, strings.Join(names, " "))
+	}
+}

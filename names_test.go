@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -128,5 +129,69 @@ func TestUnknownNamesAreFound(t *testing.T) {
 		if got := strings.Join(unknown(text, names), " "); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// detail is how the details of errors are spelled, in logs and metrics: in lower case, or as
+// a code of the specification.
+var detail = regexp.MustCompile(`^(?:[a-z][a-z0-9_]*|[A-Z][A-Z0-9_]*)?$`)
+
+// detailsOf returns the details that the errors of a file have: the literals, and the
+// constants of the file.
+func detailsOf(t *testing.T, file, text string) (details []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := make(map[string]ast.Expr)
+	var values []ast.Expr
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			for i, name := range n.Names[:len(n.Values)] {
+				constants[name.Name] = n.Values[i]
+			}
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Detail" {
+				values = append(values, n.Value)
+			}
+		}
+		return true
+	})
+	for _, value := range values {
+		if name, ok := value.(*ast.Ident); ok {
+			value = constants[name.Name]
+		}
+		if literal, ok := value.(*ast.BasicLit); ok {
+			said, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			details = append(details, said)
+		}
+	}
+	return details
+}
+
+func TestDetailsOfErrorsAreInLowerCase(t *testing.T) {
+	found := 0
+	for file, text := range sources(t, ".go") {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "vectors/") || strings.HasPrefix(file, "conformance/") {
+			continue
+		}
+		for _, said := range detailsOf(t, file, text) {
+			found++
+			if !detail.MatchString(said) {
+				t.Errorf("%s: detail %q", file, said)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d details", found)
+	}
+	got := detailsOf(t, "x.go", "package x\nconst bad = `Too Large`\nvar _ = e{Detail: bad}\nvar _ = e{Detail: \"Pace\"}\n")
+	if len(got) != 2 || detail.MatchString(got[0]) || detail.MatchString(got[1]) {
+		t.Errorf("details in upper case are not found: %q", got)
 	}
 }
