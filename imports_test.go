@@ -98,7 +98,7 @@ var rules = []rule{
 	{"internal/bridge/a2aowners", []string{"internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "profiles/a2a", "store"}, nil, "the owners of tasks, for agents to which all callers look alike: of store only the results"},
 	{"internal/bridge/a2ahttp", []string{"internal/backoff", "internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2ajson", "internal/bridge/a2aowners", "internal/bridge/upstream", "profiles", "profiles/a2a", "profiles/agdisc"}, nil, "A2A 1.0 over HTTP: no SDK, no store, no transport"},
 	{"internal/bridge/rpchttp", []string{"internal/bridge/upstream", "profiles", "profiles/rpc"}, nil, "methods over HTTP: no SDK, no store, no transport"},
-	{"internal/bridge/worker", []string{"internal/bridge/proc", "internal/bridge/upstream", "profiles", "profiles/a2a"}, nil, "tasks to commands and URLs: no store, no transport"},
+	{"internal/bridge/worker", []string{"internal/bridge/proc", "internal/bridge/upstream", "profiles", "profiles/a2a", "profiles/p1"}, nil, "tasks to commands and URLs: no store, no transport"},
 	{"internal/bridge/schema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6"}, "the one place that knows the validator"},
 	{"internal/bridge/*", []string{"profiles", "profiles/mcpmap", "profiles/a2a", "e1"}, nil, "the world outside, octet for octet: no SDK, no store, no transport"},
 	{"sdk/*", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "the official SDKs decode and re-encode, so they stay out of everything that relays"},

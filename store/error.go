@@ -9,8 +9,7 @@ import (
 // Error is a refusal or failure of a store. Compare kinds with errors.Is against the values
 // below; an engine wraps them with the cause.
 //
-// Profiles do not import this package; they find the methods of Error through interfaces of
-// their own.
+// Package profiles does not import this package: it finds the methods of Error by an interface.
 type Error struct {
 	text      string
 	detail    string
@@ -70,3 +69,9 @@ func (e *Error) StoreDetail() string { return e.detail }
 
 // Retryable reports whether the same operation may succeed later.
 func (e *Error) Retryable() bool { return e.retryable }
+
+// Retryable reports whether an operation that ended with err may succeed later.
+func Retryable(err error) bool {
+	kind, ok := errors.AsType[*Error](err)
+	return ok && kind.retryable
+}

@@ -26,6 +26,12 @@ func Jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // no secret
 }
 
+// Extend returns d and up to a part of it more, at random: for pauses that must not be
+// shorter than d. A part of 0 or less adds nothing.
+func Extend(d time.Duration, part float64) time.Duration {
+	return d + time.Duration(rand.Float64()*max(part, 0)*float64(d)) //nolint:gosec // no secret
+}
+
 // Wait returns nil when d has passed, and the cause of ctx as soon as ctx has ended. Where
 // d is 0 or less it only looks at ctx.
 func Wait(ctx context.Context, d time.Duration) error {

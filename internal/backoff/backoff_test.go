@@ -60,6 +60,22 @@ func TestJitterTakesUpToAHalf(t *testing.T) {
 	}
 }
 
+func TestExtendAddsUpToAPart(t *testing.T) {
+	var least, most time.Duration = time.Hour, 0
+	for range 1000 {
+		got := Extend(time.Minute, 0.5)
+		least, most = min(least, got), max(most, got)
+	}
+	if least < time.Minute || most > 90*time.Second || least == most {
+		t.Errorf("%v to %v, want different pauses of 1m to 1m30s", least, most)
+	}
+	for _, part := range []float64{0, -1} {
+		if got := Extend(time.Minute, part); got != time.Minute {
+			t.Errorf("by a part of %v: %v", part, got)
+		}
+	}
+}
+
 func TestWaitEndsWithTheTimeOrTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -20,8 +20,7 @@ type Store interface {
 // passing reports whether a failed operation can be tried again soon. An exhausted quota of
 // the owner may be temporary, but not for short.
 func passing(err error) bool {
-	kind, ok := errors.AsType[*store.Error](err)
-	return ok && kind.Retryable() && !errors.Is(err, store.ErrQuota)
+	return store.Retryable(err) && !errors.Is(err, store.ErrQuota)
 }
 
 // reasonOf returns the reason of a Result for an error of the store.

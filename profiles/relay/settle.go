@@ -2,11 +2,10 @@ package relay
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/store"
 )
 
 // outcome is the outcome of an attempt.
@@ -74,10 +73,7 @@ func (s *Service) giveBack(it *item) {
 // backoff returns the pause after the attempt with a number.
 func (s *Service) backoff(attempt int) time.Duration {
 	pause := backoff.Exponential{First: s.limits.Load().Backoff, Longest: s.limits.Load().MaxBackoff}.After(attempt - 1)
-	if s.opts.Jitter > 0 {
-		pause += time.Duration(rand.Float64() * s.opts.Jitter * float64(pause)) //nolint:gosec // no secret
-	}
-	return pause
+	return backoff.Extend(pause, s.opts.Jitter)
 }
 
 // conclude submits the end of a lease and waits for it. It repeats failed operations of the
@@ -94,7 +90,7 @@ func (s *Service) conclude(it *item, submit func(done func(held bool, err error)
 		if r.err == nil {
 			return r.held
 		}
-		if !passing(r.err) || !s.opts.Now().Before(it.until) || backoff.Wait(s.ctx, storePauses.After(n)) != nil {
+		if !store.Retryable(r.err) || !s.opts.Now().Before(it.until) || backoff.Wait(s.ctx, storePauses.After(n)) != nil {
 			return false
 		}
 	}
@@ -108,12 +104,6 @@ func (s *Service) within(d time.Duration) (context.Context, context.CancelFunc) 
 		stop()
 		cancel()
 	}
-}
-
-// passing reports whether a failed operation of the Store can be retried.
-func passing(err error) bool {
-	var kind interface{ Retryable() bool }
-	return errors.As(err, &kind) && kind.Retryable()
 }
 
 // largeSlots limits the separately read items in memory. Each may have 8 MiB.

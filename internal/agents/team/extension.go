@@ -3,9 +3,9 @@ package team
 import (
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/slimwire/swp/internal/jsonobject"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // URI identifies the extension. Another version has another URI.
@@ -125,16 +125,9 @@ func readDecision(data []byte) (d decision) {
 	return d
 }
 
-// clip truncates text to a number of octets, at a character boundary.
+// clip makes text valid and truncates it to a number of octets, at a character boundary.
 func clip(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
+	return p1.Clip(strings.ToValidUTF8(s, "\uFFFD"), limit)
 }
 
 // stripped returns a message without data of the extension.

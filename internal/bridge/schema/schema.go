@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -109,11 +108,7 @@ func place(tokens []string) string {
 		b.WriteByte('/')
 		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
 		if b.Len() > maxPlace {
-			n := maxPlace
-			for !utf8.RuneStart(b.String()[n]) {
-				n--
-			}
-			return b.String()[:n] + "…"
+			return strings.ToValidUTF8(b.String()[:maxPlace], "") + "…" // without a part of a character
 		}
 	}
 	return b.String()

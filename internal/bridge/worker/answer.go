@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/p1"
 )
 
 // answer makes of the lines of a worker what they mean.
@@ -83,13 +84,5 @@ func reason(said []byte) string {
 		}
 		return r
 	}, strings.ToValidUTF8(string(said), "\uFFFD"))
-	text = strings.TrimSpace(text)
-	if len(text) <= maxReason {
-		return text
-	}
-	n := maxReason
-	for !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
+	return p1.Clip(strings.TrimSpace(text), maxReason)
 }
