@@ -108,7 +108,7 @@ func isData(name string) bool { return path.Clean(name) == "pki" }
 // The documents for engineers name files and identifiers that there are.
 func TestNamesInDocumentsExist(t *testing.T) {
 	docs, names := documents(t), declared(t)
-	for _, document := range []string{"docs/architecture.md", "docs/wire.md", "docs/languages.md"} {
+	for _, document := range []string{"docs/architecture.md", "docs/buffers.md", "docs/durability.md", "docs/wire.md", "docs/languages.md"} {
 		for _, name := range unknown(docs[document], names) {
 			t.Errorf("%s: there is no %s", document, name)
 		}

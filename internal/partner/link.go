@@ -9,6 +9,32 @@
 //
 // The other end authenticates this endpoint. For whom it acts, it asserts according to
 // Options.Tell. The access rules here decide whether the caller may use partner/name.
+//
+// # Forwarding
+//
+// Directory.Hop puts a hop in front of the handler of a profile. A message with a target
+// (extension 52), or with a name that begins with a partner, does not reach the handler. The
+// table of the profile (profiles.Crossing) says where the message contains names, and how it
+// is answered:
+//
+//   - once: the exchange is held, the message goes out as a call, and its answer comes back
+//     under the msg_id of the caller;
+//   - only if it is refused: the message is deferred, and rpc.SyncOf asks the partner to
+//     confirm it before it is done here, so that swp.sync of the caller waits for the partner;
+//   - several times: Crossing.Pass of the profile, for ranges of an artifact and batches of
+//     events.
+//
+// Messages that arrive on one lane leave on one lane, in order; one goroutine sends them
+// while there are any. A message is sent on behalf of its caller (profiles.WithCaller): the
+// session of the link adds an assertion to each message that opens an exchange, which a
+// teller makes once for each caller. The other endpoint verifies it before the handler, whose
+// Request.Identity is then the caller.
+//
+// MCP and RPC have servers and methods of a partner instead (Backend, conversation), and
+// tasks are in profiles/a2a. A Backend clones the request, calls the partner, and ends the
+// exchange with the answer. Lists are cut by the rules of both ends. Deliveries are stored
+// before they are forwarded, and consumers of a partner's topics attach there; both are in
+// profiles/relay.
 package partner
 
 import (
