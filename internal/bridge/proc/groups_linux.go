@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -74,14 +75,25 @@ func (g *group) has(id, pid int) bool {
 	if !ok || pgrp != id || start < g.Start || pid == id && start != g.Start {
 		return false
 	}
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return false
-	}
+	environ := environOf(pid)
 	for entry := range bytes.SplitSeq(environ, []byte{0}) {
 		if string(entry) == markName+"="+g.Mark {
 			return true
 		}
 	}
 	return false
+}
+
+// executing bounds the wait for a process that is about to execute another program: until it
+// does, it has no environment.
+const executing = time.Second
+
+// environOf returns the environment of a process; empty if there is none.
+func environOf(pid int) (environ []byte) {
+	for deadline := time.Now().Add(executing); ; time.Sleep(time.Millisecond) {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || len(environ) > 0 || time.Now().After(deadline) {
+			return environ
+		}
+	}
 }

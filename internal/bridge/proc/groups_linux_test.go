@@ -143,3 +143,16 @@ func TestGW11AProcessOfOthersIsNotEnded(t *testing.T) {
 		t.Errorf("unchanged: ended %v", ended)
 	}
 }
+
+// While a process executes another program, for some microseconds it has no environment.
+func TestTheEnvironmentIsThatOfTheProgramThatBegins(t *testing.T) {
+	g, _ := openGroups(t, t.TempDir())
+	for range 20 {
+		_, child := parent(t, g)
+		for range 100 {
+			if len(environOf(child)) == 0 {
+				t.Fatal("the program has no environment")
+			}
+		}
+	}
+}
