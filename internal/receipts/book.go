@@ -162,17 +162,21 @@ func (b *Book) of(identity string) *Ledger {
 }
 
 // Asks returns the ledger for exchanges that are opened at a partner; nil if there are no
-// receipts for them. The first exchange of a link may come before Run has looked at it.
+// receipts for them. The first exchanges of a link may come before Run has looked at it, and
+// before the partner has said whether it exchanges receipts: that it does is assumed then.
 func (b *Book) Asks(identity string) *Ledger {
 	l := b.of(identity)
 	if b.on.Load() && (l == nil && !b.looked.Load() || l != nil && Offer(l.offer.Load()) == Unknown) {
 		b.look()
 		l = b.of(identity)
 	}
-	if l != nil && Offer(l.offer.Load()) == Listed {
-		return l
+	if l == nil {
+		return nil
 	}
-	return nil
+	if offer := Offer(l.offer.Load()); offer != Listed && offer != Unknown {
+		return nil
+	}
+	return l
 }
 
 // Answers returns the ledger for exchanges that a partner opens; nil if there are no

@@ -90,6 +90,8 @@ func (l *Ledger) Asked(x *audit.Exchange, sequence uint64) {
 		return // no receipt can name it
 	}
 	s := newSlot(x, sequence)
+	// A partner that does not know yet that it may send receipts has no record for them.
+	s.complete = s.complete && Offer(l.offer.Load()) != Unknown
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.due.add(s) {

@@ -562,8 +562,8 @@ func TestTheFirstExchangeOfALinkHasAReceipt(t *testing.T) {
 		t.Error("there are receipts, and they are off")
 	}
 	b.Enable(true)
-	if b.Asks(identity) != nil {
-		t.Error("there are receipts for a partner that was not asked")
+	if b.Asks(identity) == nil {
+		t.Error("there are no receipts for what comes before the partner was asked")
 	}
 	offer = Listed
 	if b.Asks(identity) == nil {
@@ -572,6 +572,30 @@ func TestTheFirstExchangeOfALinkHasAReceipt(t *testing.T) {
 	if b.Asks("spiffe://c.example/swpd") != nil {
 		t.Error("there are receipts for somebody else")
 	}
+}
+
+// What waited in the store is sent on a new connection at once, before the partner has said what it
+// offers. If it knows nothing of receipts yet, that is no finding.
+func TestWhatIsSentBeforeAPartnerWasAskedWaitsForAReceipt(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		a.mu.Lock()
+		a.offer = Unknown
+		a.mu.Unlock()
+		a.book.look()
+		b.book.Answers(a.identity).Answered(at(exchange(1, false)), 1)
+		l := a.book.Asks(b.identity)
+		l.offer.Store(uint32(Unknown)) // as at a start
+		l.Asked(at(exchange(1, true)), 1)
+		l.Asked(at(exchange(2, true)), 2) // b has no record of it
+		a.mu.Lock()
+		a.offer = Listed
+		a.mu.Unlock()
+		time.Sleep(2*mayLast + time.Minute)
+		synctest.Wait()
+		if s := a.status(); s.Confirmed != 1 || s.Skipped != 1 || s.Unknown != 0 || s.Waiting != 0 || len(a.findings()) > 0 {
+			t.Errorf("%+v, %+v", s, a.findings())
+		}
+	})
 }
 
 func TestAPartnerThatDoesNotListTheMethodGetsNothing(t *testing.T) {
