@@ -53,7 +53,7 @@ func (o Outcome) With(code Code) string {
 type Witness interface {
 	About(s Subject)
 	Ended(o Outcome)
-	Sent(env *e1.Envelope)
+	Sending(env *e1.Envelope, last bool)
 }
 
 // About sets the subject of the request. Call it in Serve, before Detach, Hold or Defer. A
@@ -78,11 +78,12 @@ func About(w Responder, s Subject) {
 	}
 }
 
-// Sent adds a message that was sent on a lane to the octet count of the exchange of a
-// Responder.
-func Sent(w Responder, env *e1.Envelope) {
+// Sending adds a message to the octet count of the exchange of a Responder. Call it before
+// the message is sent on a lane. last says that the message is the terminal answer: the
+// exchange is recorded before the peer can have it, as with Finish.
+func Sending(w Responder, env *e1.Envelope, last bool) {
 	if x, ok := w.(Witness); ok {
-		x.Sent(env)
+		x.Sending(env, last)
 	}
 }
 

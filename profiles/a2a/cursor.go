@@ -224,10 +224,10 @@ func (c *cursor) send(events []tailEvent) error {
 			return errSize
 		}
 		keeps.Put(&env)
+		profiles.Sending(c.w, &env, false)
 		if err := c.lane.Send(c.ctx, env); err != nil {
 			return err
 		}
-		profiles.Sent(c.w, &env)
 		c.next, c.gap, c.sent = event.seq+1, 0, true
 	}
 	return nil
@@ -271,11 +271,8 @@ func (c *cursor) finish(e *ending) {
 	if answer {
 		env.MsgID = c.msgID
 	}
-	err := c.lane.Send(c.ctx, env)
-	if err == nil {
-		profiles.Sent(c.w, &env)
-	}
-	c.end(err)
+	profiles.Sending(c.w, &env, true)
+	c.end(c.lane.Send(c.ctx, env))
 }
 
 // errSize says that the next Event is above the limits for messages: it was stored when they

@@ -212,10 +212,8 @@ func (s *subscription) next() (changed <-chan struct{}, err error) {
 
 // send waits for a slow peer.
 func (s *subscription) send(env e1.Envelope) error {
+	profiles.Sending(s.w, &env, false)
 	err := s.lane.Send(s.ctx, env)
-	if err == nil {
-		profiles.Sent(s.w, &env)
-	}
 	if err != nil && s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}

@@ -91,13 +91,24 @@ func TestAnExchangeIsRecordedBeforeItsAnswerCanLeave(t *testing.T) {
 			{"done", profiles.OutcomeOK, 1},
 			{"answered with a failure", profiles.OutcomeFailed, 1},
 			{"held", profiles.OutcomeOK, 2},
+			{"answered on its lane", profiles.OutcomeOK, 1},
 			{"denied", profiles.OutcomeDenied, 1},
 			{"refused", profiles.OutcomeRefused, 1},
 			{"broken", profiles.OutcomeFailed, 1},
 		} {
 			release := k.hold()
 			r.send(t, request("id-0000-", row.what))
+			answers := make(chan []byte, row.answers)
+			go func() {
+				for range row.answers {
+					env, _ := r.next()
+					answers <- env.Payload
+				}
+			}()
 			synctest.Wait()
+			if len(answers) == row.answers {
+				t.Errorf("%s: the last answer has left before the record was written", row.what)
+			}
 			got := k.all()
 			if len(got) != i+1 {
 				t.Fatalf("%s: %d records while the answer is not sent, want %d", row.what, len(got), i+1)
@@ -105,7 +116,7 @@ func TestAnExchangeIsRecordedBeforeItsAnswerCanLeave(t *testing.T) {
 			release()
 			sum := sha256.New()
 			for range row.answers {
-				sum.Write(r.recv(t).Payload)
+				sum.Write(<-answers)
 			}
 			report := got[i]
 			if report.Outcome != row.outcome || report.Subject.Operation != "op" || report.Subject.Name != row.what {

@@ -130,9 +130,12 @@ func (r *responder) About(s profiles.Subject) { r.account.subject = s }
 // Ended implements profiles.Witness.
 func (r *responder) Ended(o profiles.Outcome) { r.account.outcome = o }
 
-// Sent implements profiles.Witness.
-func (r *responder) Sent(env *e1.Envelope) {
+// Sending implements profiles.Witness.
+func (r *responder) Sending(env *e1.Envelope, last bool) {
 	r.s.ep.count(&r.account, r.req.MsgID, env, env.Size())
+	if last {
+		(*lane)(r).last(&r.account, &r.req, nil, r.reqCtx)
+	}
 }
 
 // About implements profiles.Exchange. It does nothing: the Responder of the copied request
@@ -153,11 +156,15 @@ func (e *exchange) Ended(o profiles.Outcome) {
 	e.account.outcome = o
 }
 
-// Sent implements profiles.Witness.
-func (e *exchange) Sent(env *e1.Envelope) {
+// Sending implements profiles.Witness.
+func (e *exchange) Sending(env *e1.Envelope, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.done {
-		e.s.ep.count(&e.account, e.req.MsgID, env, env.Size())
+	if e.done {
+		return
+	}
+	e.s.ep.count(&e.account, e.req.MsgID, env, env.Size())
+	if last {
+		e.l.last(&e.account, &e.req, nil, e.ctx)
 	}
 }

@@ -38,6 +38,17 @@ func act(_ context.Context, req *profiles.Request, w profiles.Responder) error {
 			_ = w.Finish(answer)
 		}()
 		return nil
+	case "answered on its lane":
+		held, w, err := req.Hold()
+		if err != nil {
+			return err
+		}
+		answer.ProfileID, answer.MsgID = held.ProfileID, held.MsgID
+		go func() {
+			profiles.Sending(w, &answer, true)
+			w.Fail(held.Lane.Send(w.Context(), answer))
+		}()
+		return nil
 	case "taken back":
 		_, w, err := req.Hold()
 		if err != nil {
