@@ -58,7 +58,9 @@ func judgeLink(near, far *trail, nearLives, farLives []lived, wrong func(string,
 			behind[session]++
 			continue
 		}
-		if !killedAfter(nearLives, &f) || f.Outcome != "lost" && behind[session] > overtaken {
+		// A range of a download comes in as fast as a client takes it.
+		paced := f.Profile == "artifact" && f.Operation == "get"
+		if !killedAfter(nearLives, &f) || f.Outcome != "lost" && !paced && behind[session] > overtaken {
 			wrong("record %d of %s: %s has no record that it asked for it: %s %s %s", f.Sequence, far.name, near.name, f.Profile, f.Operation, f.Name)
 		}
 	}

@@ -163,6 +163,14 @@ func TestTheJudgeOfTrailsFindsWhatIsPlanted(t *testing.T) {
 			p.near.sent = without(p.near.sent, "task")
 			p.nears[0].killed = start.Add(time.Minute)
 		}, []string{"acme has no record that it asked for it: a2a task"}},
+		"a swpd killed long after a download that its client did not take": {func(p *plantedTrails) {
+			p.cross(errand{"artifact get", "giver-0.0.artifact-0"}, 0)
+			for n := range overtaken + 2 {
+				p.cross(errand{"obs get", ""}, n)
+			}
+			p.near.sent = without(p.near.sent, "get")
+			p.nears[0].killed = start.Add(time.Minute)
+		}, nil},
 		"a swpd killed before the end of what it answers": {func(p *plantedTrails) {
 			p.cross(errand{"events subscribe", "crash.count"}, 0)
 			p.far.partner = without(p.far.partner, "subscribe")
