@@ -1,5 +1,19 @@
 // Package effort selects how much work tests do: a short run for developers, or the full
-// run before a release.
+// run before a release, for which make test-long and make test-release set SWP_LONG. Only
+// there:
+//
+//   - the race detector watches every package, also those that run whole programs, thousands
+//     of vectors or a disk (make test-long);
+//   - every expectation of every vector is changed, and octets of every accepted frame, and
+//     every fuzz target begins with every frame of the vectors; otherwise one in ten or twenty;
+//   - every combination of transport, kind of server and era carries the corpus of exact octets
+//     through the programs; otherwise half of them;
+//   - random models run five times as many steps or seeds, event tests use hundreds of
+//     thousands of events, artifacts have 160 MiB, swpd is killed repeatedly for a minute with
+//     400 MiB in its store, and mcp stdio is idle for ten idle limits of a connection;
+//   - the first hour is run as the documents print it, the conformance targets and their
+//     archive, the stores at durability process, and the crash test of two organisations
+//     (Release).
 package effort
 
 import (

@@ -3,10 +3,28 @@
 // nothing is done twice. Its clients are killed as well, and the link between two swpd is
 // disturbed. It has no code but tests.
 //
+// The crash tests are three: swpd alone, also while it starts, under load of every durable
+// kind, and then a cut of the power of its disk (make soak); publishers and consumers of
+// deliveries, and swpd (make soak-relay); both swpd of two organisations, their clients of
+// every kind and their agents, while the link is reset, left half-open, stalled and slowed
+// down (make soak-federation).
+//
 // Every process writes a journal of what it does, before it does it and after it was
 // acknowledged, and syncs it. The judge (history.judge) reads the journals of all, and
 // knows besides who was killed when. The next process of a series goes on where its journal
 // ends.
+//
+// The judge holds that
+//
+//   - no acknowledged data is lost, and received data has the digest of the sent data;
+//   - nothing arrives twice without a cause, such as a consumer that was killed before its ACK;
+//   - the events of a producer, and the Events of a task, arrive in order; a durable
+//     subscription has no gap;
+//   - a task has one Result, and every request for it returns the same one; tasks and calls
+//     run once, unless their executor was killed.
+//
+// The judge is tested with journals in which a fault was planted. The seed repeats the random
+// choices of a run, but not what the scheduler decides.
 //
 // Of two organisations the audit trails are judged, too: whatever a client had an answer to has
 // its record at the near end, and at the far end if it went there; and each record has its
