@@ -23,7 +23,7 @@ markers='\b[Ww]ho(ever)? (does|did|has|have|is|was|asks|calls|sends|reads|writes
 \bcan not\b
 \b(anew|whatever|thereof|therein|hitherto|meanwhile|likewise|ere|lest|whence|wherever|whichever)\b
 \bas (it|they) (is|are|was|were)\b
-\b(is|are|was|were) (no|none) [a-z]+\b
+\b(a|an|the|it|they|he|who|which|that|[a-z]{6,}) (is|are|was|were) (no [a-km-z][a-z]*|none [a-z]+)\b
 \bto who\b
 \bso (does|do|is|are|did|has|have) \b
 \b(there is|there are) (what|who|none)\b
