@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -90,9 +91,10 @@ func (e *Entry) Crossed() (x Exchange, ok bool) {
 	return x, err == nil
 }
 
-// Recent yields the entries in the last octets of a trail, about, oldest first. What cannot
-// be read is skipped. The Line of an Entry is valid until the next one.
-func Recent(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
+// Exchanged yields what receipts are about in the last octets of a trail, about, oldest first:
+// exchanges between partners, receipts, and findings about exchanges. What cannot be read is
+// skipped. The Line of an Entry is valid until the next one.
+func Exchanged(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		list, err := segments(dir)
 		if err != nil {
@@ -102,7 +104,7 @@ func Recent(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
 		for ; from > 0 && octets > 0; from-- {
 			octets -= list[from-1].size
 		}
-		r := reader{ctx: ctx, dir: dir, skip: max(0, -octets), yield: func(e *Entry, _ error) bool { return yield(e) }}
+		r := reader{ctx: ctx, dir: dir, skip: max(0, -octets), wants: exchanged, yield: func(e *Entry, _ error) bool { return yield(e) }}
 		for _, s := range list[from:] {
 			if r.segment(s.number) != nil {
 				return
@@ -110,6 +112,12 @@ func Recent(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
 			r.skip = 0
 		}
 	}
+}
+
+// exchanged reports whether a line may have an entry of Exchanged. Most have none, and need
+// not be parsed.
+func exchanged(text []byte) bool {
+	return bytes.Contains(text, []byte(`,"swp.msg_id":"`)) || bytes.Contains(text, []byte(`,"swp.receipt":"`))
 }
 
 // Begins reports whether the exchange was unfinished.
@@ -137,7 +145,8 @@ type reader struct {
 	ctx    context.Context
 	dir    string
 	follow bool
-	skip   int64 // octets at the beginning of the segment, up to the next line
+	skip   int64                  // octets at the beginning of the segment, up to the next line
+	wants  func(line []byte) bool // nil: every line
 	yield  func(*Entry, error) bool
 }
 
@@ -251,6 +260,9 @@ func (r *reader) wait(number int) (over bool, err error) {
 func (r *reader) line(text []byte) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
+	}
+	if r.wants != nil && !r.wants(text) {
+		return nil
 	}
 	e := new(Entry)
 	if _, ok := parse(text); !ok || json.Unmarshal(text, e) != nil {

@@ -549,7 +549,7 @@ func (e *end) again(t *testing.T, n int) {
 		t.Fatal(err)
 	}
 	e.open()
-	e.book.Recover(audit.Recent(t.Context(), dir, 1<<20))
+	e.book.Recover(audit.Exchanged(t.Context(), dir, 1<<20))
 	e.acquaint()
 }
 

@@ -108,7 +108,7 @@ func (t *Trail) open(mode string, c *config.Config) (*audit.Trail, error) {
 		return file, nil
 	}
 	if c.Audit.Receipts {
-		t.book.Recover(audit.Recent(context.Background(), t.o.Config.AuditDir(), recovered))
+		t.book.Recover(audit.Exchanged(context.Background(), t.o.Config.AuditDir(), recovered))
 	}
 	file, err := audit.Open(audit.Options{
 		Dir: t.o.Config.AuditDir(), Size: int64(c.Audit.Size),
@@ -121,8 +121,8 @@ func (t *Trail) open(mode string, c *config.Config) (*audit.Trail, error) {
 }
 
 // recovered is how many octets of the trail are read at a start, for exchanges without a
-// receipt.
-const recovered = 8 << 20
+// receipt. A partner may ask for those of minutes, as long as the link was down.
+const recovered = 64 << 20
 
 // Section is the reloadable part of the configuration.
 func Section(prepare part.Prepare) part.Section {

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"math/big"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -37,6 +39,18 @@ const (
 // keeping returns a Trail that records as a mode says. Its partners are both ends.
 func keeping(t testing.TB, mode string) *Trail {
 	t.Helper()
+	kept := keepingIn(t, t.TempDir(), mode)
+	t.Cleanup(func() {
+		if err := kept.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return kept
+}
+
+// keepingIn is keeping in a directory, which the caller closes.
+func keepingIn(t testing.TB, dir, mode string) *Trail {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +61,7 @@ func keeping(t testing.TB, mode string) *Trail {
 		t.Fatal(err)
 	}
 	c := config.Default()
-	c.Data, c.Audit.Exchanges = t.TempDir(), mode
+	c.Data, c.Audit.Exchanges = dir, mode
 	if c.Audit.Receipts = mode == withReceipts; c.Audit.Receipts {
 		c.Audit.Exchanges = config.AuditAll
 	}
@@ -67,12 +81,35 @@ func keeping(t testing.TB, mode string) *Trail {
 	for _, identity := range []string{near, far} {
 		kept.book.Tell(identity)
 	}
-	t.Cleanup(func() {
-		if err := kept.Close(); err != nil {
+	return kept
+}
+
+// While a link is down, others go on: after a restart, what waits is far from the end.
+func TestWhatWaitsForAReceiptIsFoundBehindManyOtherRecords(t *testing.T) {
+	dir := t.TempDir()
+	before := keepingIn(t, dir, withReceipts)
+	file := before.file.Load()
+	file.Append(&audit.Record{Time: time.Now(), Identity: far, Sent: true, Crossing: audit.Crossing{MsgID: []byte("12345678"), Complete: true}})
+	for range 20_000 {
+		file.Append(&audit.Record{Time: time.Now(), Identity: strings.Repeat("i", most), Name: strings.Repeat("n", most)})
+		file.Commit()
+	}
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after := keepingIn(t, dir, withReceipts)
+	defer func() {
+		if err := after.Close(); err != nil {
 			t.Error(err)
 		}
-	})
-	return kept
+	}()
+	waiting := 0
+	for _, s := range after.Receipts() {
+		waiting += s.Waiting
+	}
+	if waiting != 1 {
+		t.Errorf("%d exchanges wait for a receipt, want 1", waiting)
+	}
 }
 
 // calling returns a session with an endpoint that records, of one that records its calls
