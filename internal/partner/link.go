@@ -255,15 +255,15 @@ func (l *Link) lost(ctx context.Context, up *Up, err error, again bool) error {
 }
 
 // Lists returns the current session, nil while the partner is away, and whether the last
-// answer of the partner to swp.info lists an optional method. asked is false before there
-// was one.
+// answer of the partner to swp.info lists an optional method. asked is false if there was
+// none.
 func (l *Link) Lists(method string) (s *endpoint.Session, listed, asked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.current == nil {
 		return nil, false, false
 	}
-	return l.current.Session, slices.Contains(l.current.info.Methods, method), true
+	return l.current.Session, slices.Contains(l.current.info.Methods, method), l.current.asked
 }
 
 // Status returns the current state.

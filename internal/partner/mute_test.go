@@ -106,6 +106,9 @@ func TestAPartnerThatAnswersNoQuestionIsAskedOnce(t *testing.T) {
 				if profiles.Serves(up.Session, mcpmap.ProfileID) {
 					t.Error("it is taken to serve what nobody has said that it serves")
 				}
+				if on, listed, asked := l.Lists(rpc.MethodReceipt); on == nil || listed || asked {
+					t.Errorf("it is taken to have answered: %v, %v", listed, asked)
+				}
 			})
 		})
 	}

@@ -114,7 +114,8 @@ type Offer uint8
 
 // Values of Offer.
 const (
-	Unknown Offer = iota // it was not asked yet
+	Unknown Offer = iota // there was no session yet
+	Silent               // it is not asked, because it has not answered
 	Absent
 	Listed
 )

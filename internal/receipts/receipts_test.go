@@ -617,6 +617,26 @@ func TestAPartnerThatDoesNotListTheMethodGetsNothing(t *testing.T) {
 	})
 }
 
+// After a restart on a bad link a partner may not be asked for a while. It knows this endpoint.
+func TestWhatWaitsIsKeptWhileThePartnerIsNotAsked(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		asks(a, b, 0, 3)
+		b.mu.Lock()
+		b.offer = Silent
+		b.mu.Unlock()
+		b.book.look()
+		if b.book.Asks(a.identity) != nil {
+			t.Error("a partner that was not asked is sent receipts")
+		}
+		asks(a, b, 3, 3)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := a.status(); s.Confirmed != 6 || s.Waiting != 0 || len(a.findings()) > 0 {
+			t.Errorf("%+v, %v", s, a.findings())
+		}
+	})
+}
+
 func TestReceiptsThatAreOffAreRefused(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		b.book.Enable(false)

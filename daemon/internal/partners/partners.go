@@ -432,6 +432,8 @@ func (p *Partners) Receipts() (list []receipts.Partner) {
 			one.Session, one.Offer = s, receipts.Listed
 		case asked:
 			one.Offer = receipts.Absent
+		case s != nil:
+			one.Offer = receipts.Silent
 		}
 		list = append(list, one)
 	}
