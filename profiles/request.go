@@ -129,6 +129,16 @@ type Responder interface {
 	Context() context.Context
 }
 
+// SendLast is Send for the last answer of a held exchange whose profile has no terminal
+// answers, or none that could be sent again for lack of room. The record of the exchange is
+// written before it. Fail(nil) ends the exchange.
+func SendLast(w Responder, env e1.Envelope) error {
+	if w, ok := w.(interface{ SendLast(env e1.Envelope) error }); ok {
+		return w.SendLast(env)
+	}
+	return w.Send(env)
+}
+
 // Shedder is a Responder of a held request that can release its octets before the end of
 // the exchange. The Responder of an endpoint is one.
 type Shedder interface {
@@ -244,6 +254,15 @@ type Call interface {
 	// Close ends the exchange on this side. Later answers are dropped; up to a bound they
 	// are no violation of the peer. Close must be called once.
 	Close()
+}
+
+// Completed says that a call has had all of its answers, or will have none. It is for
+// exchanges whose answers do not show by their type that they are the last ones, see Terminal
+// and Lone. Call it before Close, as Recv.
+func Completed(c Call) {
+	if c, ok := c.(interface{ Completed() }); ok {
+		c.Completed()
+	}
 }
 
 // Peer describes the other end of a session.

@@ -183,4 +183,7 @@ type markedCall struct {
 	mark mark
 }
 
+// Completed implements Completed.
+func (m markedCall) Completed() { Completed(m.Call) }
+
 func (m markedCall) Lane() Lane { return &markedLane{m.Call.Lane(), m.mark} }

@@ -236,6 +236,36 @@ func TestAMessageOfSendThatOpensAnExchangeIsRecorded(t *testing.T) {
 	})
 }
 
+// The caller may know more than the types of the answers show.
+func TestAnExchangeIsRecordedAsAnsweredIfItsCallerSaysSo(t *testing.T) {
+	overWire(t, func(t *testing.T, kind string) {
+		here := new(caller)
+		w := listen(t, kind, endpoint.Options{}, profile(various))
+		s := profiles.Toward(w.recordingOf(t, here, profile(various)), "c")
+		for i, row := range []struct {
+			what string
+			says bool
+		}{{"one", true}, {"one", false}, {"nothing", true}} {
+			c, err := s.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte(row.what)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.what == "one" {
+				if _, err := c.Recv(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if row.says {
+				profiles.Completed(c)
+			}
+			c.Close()
+			if near := here.last(t, i+1); near.Complete != row.says || (near.AnswerType > 0) != (row.what == "one") {
+				t.Errorf("%+v: %+v", row, near)
+			}
+		}
+	})
+}
+
 // A request waits for no record, and an answer only for that of its own exchange.
 func TestOnlyTerminalAnswersWaitForRecords(t *testing.T) {
 	overWire(t, func(t *testing.T, kind string) {

@@ -27,11 +27,15 @@ func (l *lane) answer(env *e1.Envelope, terminal bool) error {
 	if err != nil {
 		return err
 	}
-	l.s.ep.count(&l.account, l.req.MsgID, env, size)
 	if terminal {
+		l.s.ep.count(&l.account, l.req.MsgID, env, size)
 		l.last(&l.account, &l.req, nil, l.reqCtx)
+		return l.out.queue(l.ctx, env, size, inline)
 	}
-	return l.out.queue(l.ctx, env, size, inline)
+	if err = l.out.queue(l.ctx, env, size, inline); err == nil {
+		l.s.ep.count(&l.account, l.req.MsgID, env, size)
+	}
+	return err
 }
 
 func (r *responder) Finish(env e1.Envelope) error {
@@ -250,6 +254,24 @@ func (e *exchange) Send(env e1.Envelope) error {
 	return e.send(env, false)
 }
 
+// SendLast implements profiles.SendLast.
+func (e *exchange) SendLast(env e1.Envelope) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.done || e.answered {
+		return profiles.ErrFinished
+	}
+	e.l.answering(&e.req, &env, e.s.opts.Now())
+	size, err := e.l.out.sizeOf(&env)
+	if err != nil {
+		return err
+	}
+	return e.l.out.queueAfter(e.ctx, &env, size, e.mode, func() {
+		e.s.ep.count(&e.account, e.req.MsgID, &env, size)
+		e.l.last(&e.account, &e.req, nil, e.ctx)
+	})
+}
+
 func (e *exchange) Finish(env e1.Envelope) error {
 	e.mu.Lock()
 	over := e.done || e.answered
@@ -278,11 +300,14 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	}
 	size, err := e.l.out.sizeOf(&env)
 	if err == nil {
-		e.s.ep.count(&e.account, e.req.MsgID, &env, size)
 		if terminal {
+			e.s.ep.count(&e.account, e.req.MsgID, &env, size)
 			e.l.last(&e.account, &e.req, nil, e.ctx)
 		}
 		err = e.l.out.queue(e.ctx, &env, size, p)
+		if err == nil && !terminal { // one that was not sent is sent again, or never
+			e.s.ep.count(&e.account, e.req.MsgID, &env, size)
+		}
 	}
 	var fault *profiles.Error
 	if errors.As(err, &fault) && terminal {

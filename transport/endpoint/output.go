@@ -155,6 +155,12 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 // queue queues one frame of a message of size octets, unless the peer is not known to serve
 // its profile.
 func (o *output) queue(ctx context.Context, env *e1.Envelope, size int, p patience) error {
+	return o.queueAfter(ctx, env, size, p, nil)
+}
+
+// queueAfter is queue that calls first, unless it is nil, when there is room for the frame and
+// before it can be written. first must not block.
+func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p patience, first func()) error {
 	if err := o.l.s.refrain(ctx, env.ProfileID, p); err != nil {
 		return err
 	}
@@ -171,6 +177,9 @@ func (o *output) queue(ctx context.Context, env *e1.Envelope, size int, p patien
 			return err
 		}
 		if (len(env.Payload) >= direct || len(env.Tail) >= direct) && (p == inline || p == waits) {
+			if first != nil {
+				first()
+			}
 			o.count(size, p)
 			return o.sendDirect(env, size)
 		}
@@ -187,6 +196,9 @@ func (o *output) queue(ctx context.Context, env *e1.Envelope, size int, p patien
 		default:
 			p = waits // a large frame is written directly and needs no room
 		}
+	}
+	if first != nil {
+		first()
 	}
 	o.count(size, p)
 	o.buf = env.Append(frame.AppendHeader(o.buf, size-frame.HeaderSize))

@@ -268,7 +268,7 @@ type callRecord struct {
 	began    time.Time
 	sent     int
 	received int
-	lone     bool // a lone answer was received
+	whole    bool // all answers were received: a lone one, or as the caller says
 	ctx      context.Context
 }
 
@@ -329,7 +329,14 @@ func (c *call) received(last bool) {
 	}
 	if p, ok := c.s.opts.Registry.Lookup(c.prof); ok {
 		t, _ := p.Type(c.env.MsgType)
-		c.kept.lone = c.kept.lone || t.Role&profiles.Lone != 0
+		c.kept.whole = c.kept.whole || t.Role&profiles.Lone != 0
+	}
+}
+
+// Completed implements profiles.Completed.
+func (c *call) Completed() {
+	if c.kept != nil {
+		c.kept.whole = true
 	}
 }
 
@@ -337,7 +344,7 @@ func (c *call) received(last bool) {
 func (c *call) record(complete bool) {
 	s, k := c.s, c.kept
 	var fault error
-	if complete = complete || k.lone; !complete {
+	if complete = complete || k.whole; !complete {
 		c.mu.Lock()
 		fault = c.err
 		if c.fault != nil {

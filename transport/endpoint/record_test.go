@@ -1,8 +1,10 @@
 package endpoint_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -254,6 +256,79 @@ func TestTheRecordOfADeferredMessageIsLeftAloneByTheNextOne(t *testing.T) {
 			if got := k.all(); len(got) != i+1 || got[i].Answer != sha256.Sum256([]byte("onetwo")) {
 				t.Fatalf("round %d: not the sum of the answers", i)
 			}
+		}
+	})
+}
+
+// An answer without room is sent again: both ends have it once.
+func TestAnAnswerThatWasNotSentIsNotInTheSum(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k, held := new(keeper), make(chan profiles.Responder, 1)
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: endpoint.Bounds{Connections: 100, InFlightBytes: 512 << 10}, Recorder: k}, holdLong(held))
+		r.send(t, request("id-0000-", "x"))
+		w := <-held
+		sum := sha256.New()
+		part := func(n byte) e1.Envelope {
+			return e1.Envelope{MsgType: typeAnswer, Payload: bytes.Repeat([]byte{n}, 100<<10)}
+		}
+		refused := 0
+		for n := byte(1); n <= 10; n++ {
+			send := w.Send
+			if n == 10 {
+				send = func(env e1.Envelope) error { return profiles.SendLast(w, env) }
+			}
+			for err := send(part(n)); err != nil; err = send(part(n)) {
+				if refused++; refused > 100 || !errors.As(err, new(*profiles.Error)) {
+					t.Fatal(err)
+				}
+				if len(k.all()) > 0 {
+					t.Fatal("an exchange was recorded whose last answer is not sent")
+				}
+				sum.Write(r.recv(t).Payload)
+				synctest.Wait()
+			}
+		}
+		if refused == 0 {
+			t.Fatal("there was always room")
+		}
+		if len(k.all()) != 1 {
+			t.Fatalf("%d records, and the last answer was sent", len(k.all()))
+		}
+		w.Fail(nil)
+		for range 10 - refused {
+			sum.Write(r.recv(t).Payload)
+		}
+		synctest.Wait()
+		if got := k.all(); len(got) != 1 || string(got[0].Answer[:]) != string(sum.Sum(nil)) || got[0].Outcome != profiles.OutcomeOK {
+			t.Errorf("%d records, or not the sum of what was received", len(got))
+		}
+	})
+}
+
+func TestTheLastAnswerWaitsForTheRecord(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k, held := new(keeper), make(chan profiles.Responder, 1)
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k}, holdLong(held))
+		r.send(t, request("id-0000-", "x"))
+		w := <-held
+		if err := w.Send(e1.Envelope{MsgType: typeAnswer, Payload: []byte("one")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := profiles.SendLast(w, e1.Envelope{MsgType: typeAnswer, Payload: []byte("two")}); err != nil {
+			t.Fatal(err)
+		}
+		r.recv(t)
+		r.recv(t)
+		k.mu.Lock()
+		written := k.written
+		k.mu.Unlock()
+		if written != 1 {
+			t.Errorf("%d records were written before the last answer, want 1", written)
+		}
+		w.Fail(profiles.Errorf(profiles.NotFound, "after all"))
+		synctest.Wait()
+		if got := k.all(); len(got) != 1 || got[0].Answer != sha256.Sum256([]byte("onetwo")) {
+			t.Errorf("%+v", got)
 		}
 	})
 }
