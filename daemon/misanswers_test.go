@@ -118,7 +118,7 @@ func wrongArtifacts() map[string]wrong {
 		"a chunk of what is here":        chunk(artifact.Chunk{ArtifactID: []byte("b/x"), Data: x}),
 		"the second chunk first":         chunk(artifact.Chunk{ArtifactID: x, ChunkIndex: 1, Data: x}),
 		"a chunk behind a gap":           chunk(artifact.Chunk{ArtifactID: x, Offset: 1, Data: x}),
-		"a chunk beyond the range":       chunk(artifact.Chunk{ArtifactID: x, Data: make([]byte, 1<<20+1)}),
+		"a chunk beyond the range":       chunk(artifact.Chunk{ArtifactID: x, Data: make([]byte, 2<<20+1)}),
 		"a chunk of nothing":             chunk(artifact.Chunk{ArtifactID: x}),
 		"an offset that wraps":           chunk(artifact.Chunk{ArtifactID: x, Offset: 1<<64 - 1, Data: x}),
 		"an ACK in place of a chunk":     {"artifact", downloads, when(artifact.ProfileID, artifact.TypeGet, func(m *told) { m.answer(artifact.TypeAck, encode(&artifact.Ack{ArtifactID: x})) })},

@@ -2,18 +2,24 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -186,6 +192,16 @@ func TestBothEndsOfEachLinkAgreeOnEachErrand(t *testing.T) {
 		for i := range 2 {
 			agreed(row[i], row[i+1], uint64(len(errands)-1))
 		}
+		open := []string{"a2a TASK 0", "a2a EVENT 0", "a2a RESULT 0", "events EVT_UNSUBSCRIBE 0", "rpc RPC_CANCEL 0"} // nobody waits for an answer
+		ended := []string{fmt.Sprintf("events EVT_SUBSCRIBE %d", events.TypeBatch), fmt.Sprintf("rpc RPC_REQ %d", rpc.TypeStreamItem)}
+		for _, o := range row {
+			for _, r := range o.trail() {
+				what := fmt.Sprintf("%s %s %d", r.Entry.Profile, r.Operation, r.AnswerType)
+				if r.Sent() && r.Outcome == "unanswered" != slices.Contains(append(open, ended...), what) {
+					t.Errorf("%s: %s is %s", o.name, what, r.Outcome)
+				}
+			}
+		}
 		for _, o := range row {
 			if f := findings(o); len(f) > 0 {
 				t.Errorf("%s: %v", o.name, f)
@@ -279,4 +295,111 @@ func TestTheReceiptOfACallerThatIsNoPartnerIsRefused(t *testing.T) {
 	if got := r.trail(); len(got) > 0 {
 		t.Errorf("it left a record: %+v", got)
 	}
+}
+
+// Of what crosses in several messages both ends have the same digests, and either end can prove
+// it. The end of a subscription is told by one end, while Events may be on their way: its answers
+// are not compared.
+func TestBothEndsAgreeOnUploadsDownloadsAndSubscriptions(t *testing.T) {
+	t.Parallel()
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, withReceipts, withReceipts+"limits: {error_budget: 1000}\n")
+		a, b := row[0], row[1]
+		receipted(a, b)
+		s := a.mustDial(a.addrs[transport])
+		octets, sum := octetsOf(5 << 20)
+		up := artifact.Upload{ArtifactID: "b/x", Size: uint64(len(octets)), Hash: sum, Octets: bytes.NewReader(octets), Chunk: 100_000, Sync: rpc.Sync}
+		for range 2 { // the second time it is there
+			if err := up.Send(t.Context(), s.Session); err != nil {
+				t.Fatal(err)
+			}
+		}
+		up.Octets, up.Hash = bytes.NewReader(octets[:10]), sha256.Sum256(nil)
+		if up.Size = 10; up.Send(t.Context(), s.Session) == nil {
+			t.Error("an upload was accepted that is not what was offered")
+		}
+		for _, down := range []artifact.Download{{}, {Size: uint64(len(octets))}, {Start: 10, End: 3 << 20}, {End: 50 << 20}, {Start: uint64(len(octets))}} {
+			got := bytes.NewBuffer(nil)
+			down.ArtifactID, down.Sink = "b/x", func(c *artifact.Chunk) error {
+				_, err := got.Write(c.Data)
+				return err
+			}
+			end, err := down.Receive(t.Context(), s.Session)
+			if err != nil || !bytes.Equal(got.Bytes(), octets[down.Start:end]) || end != min(cmp.Or(down.End, uint64(len(octets))), uint64(len(octets))) {
+				t.Errorf("%+v: %d octets, %v", down, got.Len(), err)
+			}
+		}
+		sub, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: "type:b/k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := events.NewPublisher(opened(t, s.Session), rpc.Sync)
+		defer p.Close()
+		if err := errors.Join(p.Publish(t.Context(), record("1", "b/k", "x")), p.Sync(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for d := (events.Delivery{}); len(d.Events) == 0 && err == nil; {
+			d, err = sub.Recv(t.Context())
+		}
+		sub.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if denied, err := events.Open(t.Context(), s.Session, events.SubscribeOptions{Filter: "type:b/k", Name: strings.Repeat("n", 65)}); err == nil {
+			denied.Close()
+			t.Error("a name is too long, and subscribes")
+		}
+		sent := func() (list []recorded) {
+			for _, r := range a.trail() {
+				if r.Sent() {
+					list = append(list, r)
+				}
+			}
+			return list
+		}
+		a.until("the end of the subscription", func() bool {
+			return slices.ContainsFunc(sent(), func(r recorded) bool { return r.Operation == "EVT_SUBSCRIBE" })
+		})
+		agreed(a, b, uint64(len(sent())))
+		kinds := make(map[string]int)
+		for _, r := range sent() {
+			kinds[r.Operation]++
+			incomplete := r.Operation == "EVT_SUBSCRIBE" || r.Operation == "EVT_UNSUBSCRIBE"
+			want := "answered"
+			switch {
+			case incomplete:
+				want = "unanswered"
+			case r.AnswerType == 0:
+				want = "accepted"
+			}
+			if r.Incomplete != incomplete || r.Outcome != want {
+				t.Errorf("%s has the outcome %s, incomplete %v", r.Operation, r.Outcome, r.Incomplete)
+			}
+			if kinds[r.Operation] > 1 {
+				continue
+			}
+			of := r.MsgID
+			if p := a.proof(b, func(r *recorded) bool { return r.Sent() && r.MsgID == of }); p.Side != "answered" || p.Request != r.Request || !r.Incomplete && p.Answer != r.Answer {
+				t.Errorf("a has of b: %+v, and recorded %+v", p, r)
+			}
+			if p := b.proof(a, func(r *recorded) bool { return !r.Sent() && r.MsgID == of }); p.Side != "asked" || p.Complete == incomplete {
+				t.Errorf("b has of a: %+v", p)
+			}
+		}
+		for _, what := range []string{"ART_OFFER", "ART_CHUNK", "ART_GET", "EVT_PUBLISH", "EVT_SUBSCRIBE", "EVT_UNSUBSCRIBE"} {
+			if kinds[what] == 0 {
+				t.Errorf("nothing of %s in %v", what, kinds)
+			}
+		}
+		for _, r := range b.trail() {
+			if r.Operation == "get" && r.Outcome != "ok" {
+				t.Errorf("a GET has the outcome %s", r.Outcome)
+			}
+		}
+		for _, o := range row {
+			if f := findings(o); len(f) > 0 {
+				t.Errorf("%s: %v", o.name, f)
+			}
+		}
+	})
 }

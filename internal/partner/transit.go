@@ -314,6 +314,7 @@ func (s *sequence) conclude(batch []sent, on profiles.Lane, up *Up) {
 			s.lose(errGap)
 			b.t.end(b.t.unanswered(ctx, up, err))
 		default:
+			profiles.Completed(b.call)
 			b.t.end(nil)
 		}
 		b.call.Close()

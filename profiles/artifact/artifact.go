@@ -192,8 +192,8 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeOffer, Name: "ART_OFFER", Role: profiles.Initiating},
 			{ID: TypeGet, Name: "ART_GET", Role: profiles.Initiating},
 			{ID: TypeChunk, Name: "ART_CHUNK", Role: profiles.Initiating | profiles.Answer},
-			{ID: TypeAck, Name: "ART_ACK", Role: profiles.Answer},
-			{ID: TypeErr, Name: "ART_ERR", Role: profiles.Answer},
+			{ID: TypeAck, Name: "ART_ACK", Role: profiles.Answer | profiles.Lone},
+			{ID: TypeErr, Name: "ART_ERR", Role: profiles.Answer | profiles.Lone},
 		},
 		Operations: []profiles.Operation{
 			{Name: "offer", On: "artifact_id"},

@@ -68,8 +68,9 @@ func fits(asked, answer *e1.Envelope) error {
 }
 
 // passRange is how many octets of an artifact are requested from a partner at once, and
-// buffered for a slow peer.
-const passRange = 1 << 20
+// buffered for a slow peer. Its size is not known, so one range follows the other: the partner
+// refuses one that begins beyond the artifact.
+const passRange = 2 << 20
 
 // passFor is how long a GET waits for a partner that was lost, or has no room, before the
 // peer gets an error.
@@ -159,8 +160,9 @@ func (p *passing) send(c *Chunk) error {
 		IsTerminal: c.IsTerminal, ResumeToken: c.ResumeToken,
 	}
 	copy(on.Data, c.Data)
+	last := c.IsTerminal || p.End != 0 && c.Offset+uint64(len(c.Data)) == p.End
 	if p.err = p.w.Pace(p.ctx, len(c.Data)); p.err == nil {
-		p.err = sendPatiently(p.ctx, p.w, e1.Envelope{MsgType: TypeChunk, Payload: p.buf.payload(&on)})
+		p.err = sendPatiently(p.ctx, p.w, e1.Envelope{MsgType: TypeChunk, Payload: p.buf.payload(&on)}, last)
 	}
 	if p.err != nil {
 		return p.err

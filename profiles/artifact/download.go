@@ -90,19 +90,23 @@ func (r *receiving) close() {
 
 // ahead is how many ranges may be requested now.
 func (r *receiving) ahead() int {
-	limit := r.Size
-	if r.End != 0 {
-		limit = r.End
-	}
-	switch {
+	switch limit := r.limit(); {
 	case !r.begun:
 		return 1
 	case limit != 0 && r.asked >= limit:
 		return 0
-	case r.Size != 0 || r.End != 0:
+	case r.Size != 0:
 		return 2
 	}
-	return 1
+	return 1 // another range may begin beyond the artifact
+}
+
+// limit returns where the download ends at the latest; 0 if that is not known.
+func (r *receiving) limit() uint64 {
+	if r.Size == 0 || r.End != 0 && r.End < r.Size {
+		return r.End
+	}
+	return r.Size
 }
 
 // ask sends the next GET.
@@ -158,6 +162,7 @@ func (r *receiving) receive(ctx context.Context) error {
 	c.next++
 	r.at = after
 	if r.over = m.IsTerminal; r.over || r.at == c.end {
+		profiles.Completed(c.Call)
 		c.Close()
 		r.calls = r.calls[1:]
 	}

@@ -171,20 +171,19 @@ func (s *Service) answer(ctx context.Context, identity string, m *Get, w profile
 			return err
 		}
 		n := min(uint64(chunk), end-at)
-		if err := s.send(ctx, a, &Chunk{ArtifactID: m.ArtifactID, ChunkIndex: index, Offset: at}, int(n), w); err != nil {
+		last := at+n == end // an empty range also has one chunk
+		if err := s.send(ctx, a, &Chunk{ArtifactID: m.ArtifactID, ChunkIndex: index, Offset: at}, int(n), last, w); err != nil || last {
 			return err
 		}
-		if at += n; at == end {
-			return nil // an empty range also has one chunk
-		}
+		at += n
 	}
 }
 
 // carriers are buffers for chunks being sent.
 var carriers = sync.Pool{New: func() any { return new(carrier) }}
 
-// send reads the octets of one chunk and sends it.
-func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profiles.Responder) error {
+// send reads the octets of one chunk and sends it. last says that it ends the range.
+func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, last bool, w profiles.Responder) error {
 	buf := carriers.Get().(*carrier) //nolint:errcheck // the pool holds nothing else
 	defer carriers.Put(buf)
 	c.Data = buf.room(n)
@@ -200,13 +199,17 @@ func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, w profile
 	if c.IsTerminal = after == a.tag.size; !c.IsTerminal {
 		c.ResumeToken = s.appendToken(nil, c.ArtifactID, &a.tag, after)
 	}
-	return sendPatiently(ctx, w, e1.Envelope{MsgType: TypeChunk, Payload: buf.payload(c)})
+	return sendPatiently(ctx, w, e1.Envelope{MsgType: TypeChunk, Payload: buf.payload(c)}, last)
 }
 
-// sendPatiently sends a chunk when there is room for it.
-func sendPatiently(ctx context.Context, w profiles.Responder, env e1.Envelope) error {
+// sendPatiently sends a chunk when there is room for it. last says that it ends the range.
+func sendPatiently(ctx context.Context, w profiles.Responder, env e1.Envelope, last bool) error {
+	send := w.Send
+	if last {
+		send = func(env e1.Envelope) error { return profiles.SendLast(w, env) }
+	}
 	for {
-		err := w.Send(env)
+		err := send(env)
 		var fault *profiles.Error
 		if !errors.As(err, &fault) || !fault.Pace {
 			return err

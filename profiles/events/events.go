@@ -196,7 +196,7 @@ func New(opts Options) (*Bus, error) {
 			{ID: TypeSubscribe, Name: "EVT_SUBSCRIBE", Role: profiles.Initiating},
 			{ID: TypeUnsubscribe, Name: "EVT_UNSUBSCRIBE", Role: profiles.Initiating | profiles.Concluding},
 			{ID: TypeBatch, Name: "EVT_BATCH", Role: profiles.Initiating | profiles.Answer},
-			{ID: TypeErr, Name: "EVT_ERR", Role: profiles.Answer},
+			{ID: TypeErr, Name: "EVT_ERR", Role: profiles.Answer | profiles.Lone},
 		},
 		Operations: []profiles.Operation{
 			{Name: "publish", On: "event_type"},

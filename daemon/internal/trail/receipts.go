@@ -82,6 +82,8 @@ func sentOutcome(r *endpoint.CallReport) string {
 	switch {
 	case r.Complete && r.Fault != nil:
 		return "refused:" + profiles.AsError(r.Fault).Code.String()
+	case r.Complete && r.AnswerType == 0:
+		return "accepted"
 	case r.Complete:
 		return "answered"
 	}

@@ -116,7 +116,7 @@ func outcomes() (list []string) {
 			list = append(list, o.With(code))
 		}
 	}
-	return append(list, "answered", "unanswered", "receipt:differs", "receipt:unknown", "receipt:refused", "receipt:unconfirmed")
+	return append(list, "answered", "accepted", "unanswered", "receipt:differs", "receipt:unknown", "receipt:refused", "receipt:unconfirmed")
 }
 
 // compile reads the flags.
