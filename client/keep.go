@@ -35,8 +35,8 @@ type KeepOptions struct {
 // because it was idle, the peer restarted, or the network failed. Any number of goroutines
 // may call its methods at the same time.
 //
-// After a failed attempt there is a pause. Pauses grow up to five seconds and are shortened
-// at random. Without a call of Hold the peer may close an idle connection; the next Get
+// After a failed attempt there is a pause. While a Get waits for the peer, pauses grow up to five
+// seconds and are shortened at random. Without a call of Hold the peer may close an idle connection; the next Get
 // dials again.
 type Kept struct {
 	o      KeepOptions
@@ -54,11 +54,16 @@ type Kept struct {
 	down     time.Time
 	failures int       // in a row
 	next     time.Time // earliest time of the next attempt
+	tried    time.Time // end of the last attempt, if it has failed
 	err      error     // of the last attempt
 }
 
 // ErrKeptClosed is the error of a Kept after Close.
 var ErrKeptClosed = errors.New("client: the kept connection was closed")
+
+// tryAgain is the shortest pause between two attempts of calls of Get that do not wait for the
+// peer to come back.
+const tryAgain = 250 * time.Millisecond
 
 // worthwhile is the life of a connection after which the next is dialled without a pause. A
 // peer that refuses this side ends the connection earlier.
@@ -83,10 +88,11 @@ func To(address string, opts Options) Dialer {
 // lost on a connection that the peer has already closed.
 //
 // The Client is usable until its Context ends. Call Get for each use; do not close the
-// Client. Get waits for a peer that has been unreachable for less than Patience. If the
-// peer was never reached, the first error is returned at once. The error is that of Dial,
-// ErrKeptClosed, or the cause of ctx.
+// Client. Get waits for a peer that has been unreachable for less than Patience. One that was
+// not reached for longer, or never, is tried once; calls of Get that wait for that attempt share
+// its error. The error is that of Dial, ErrKeptClosed, or the cause of ctx.
 func (k *Kept) Get(ctx context.Context) (*Client, error) {
+	began := time.Now()
 	if h := k.current(); h != nil && h.fresh() {
 		return h.c, nil
 	}
@@ -104,7 +110,7 @@ func (k *Kept) Get(ctx context.Context) (*Client, error) {
 	if h := k.current(); h != nil && (h.fresh() || h.sign(k.o.Timeout)) {
 		return h.c, nil
 	}
-	return k.again(ctx)
+	return k.again(ctx, began)
 }
 
 // Hold prevents the idle timeout of connections until release is called: the peer is asked
@@ -180,13 +186,14 @@ func (k *Kept) current() *held {
 	return k.now
 }
 
-// again dials until the peer answers, or a retry cannot help. The caller holds turn.
-func (k *Kept) again(ctx context.Context) (*Client, error) {
+// again dials until the peer answers, or a retry cannot help. The caller holds turn, for which
+// it has waited since it began.
+func (k *Kept) again(ctx context.Context, began time.Time) (*Client, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(k.ctx, func() { cancel(ErrKeptClosed) })()
 	for {
-		wait, err := k.due()
+		wait, err := k.due(began)
 		if err != nil {
 			return nil, err
 		}
@@ -206,16 +213,19 @@ func (k *Kept) again(ctx context.Context) (*Client, error) {
 	}
 }
 
-// due returns the time until the next attempt, or the error of the last attempt if that is
-// too long.
-func (k *Kept) due() (time.Duration, error) {
+// due returns the time until the next attempt, or the error of the last attempt if it has failed
+// since a caller began and that is not waited for.
+func (k *Kept) due(began time.Time) (time.Duration, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wait := time.Until(k.next)
-	if wait > 0 && k.err != nil && !k.patient(wait) {
+	switch {
+	case wait <= 0 || k.err == nil || k.patient(wait):
+		return wait, nil
+	case !k.tried.Before(began):
 		return 0, k.err
 	}
-	return wait, nil
+	return min(wait, time.Until(k.tried.Add(tryAgain))), nil
 }
 
 // patient reports whether a pause is within Patience. The caller holds mu.
@@ -230,7 +240,7 @@ func (k *Kept) failed(err error) bool {
 	if k.down.IsZero() {
 		k.down = time.Now()
 	}
-	k.err = err
+	k.err, k.tried = err, time.Now()
 	return k.patient(k.backOff())
 }
 

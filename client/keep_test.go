@@ -299,6 +299,53 @@ func TestRequestWaitsForAnEndpointThatBeginsAnew(t *testing.T) {
 	})
 }
 
+// An error is of an attempt that was made for the call, or while it waited.
+func TestAnEndpointThatIsBackIsReachedAtOnce(t *testing.T) {
+	inHouses(t, 0, func(t *testing.T, h *house) {
+		peer := Keep(KeepOptions{Dial: h.dial})
+		defer peer.Close()
+		for range 20 { // it is away for long: pauses have grown
+			if _, err := peer.Get(t.Context()); !errors.Is(err, net.ErrClosed) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := h.dialled(); n != 20 {
+			t.Errorf("dialled %d times for 20 calls", n)
+		}
+		h.begin(echoing())
+		began := time.Now()
+		if _, err := peer.Get(t.Context()); err != nil || time.Since(began) > tryAgain {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestCallsThatWaitForAnAttemptShareItsError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialled := 0
+		peer := Keep(KeepOptions{Dial: func(context.Context) (*Client, error) {
+			dialled++
+			time.Sleep(time.Second)
+			return nil, net.ErrClosed
+		}})
+		defer peer.Close()
+		var all sync.WaitGroup
+		began := time.Now()
+		for range 10 {
+			all.Go(func() {
+				if _, err := peer.Get(t.Context()); !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); dialled != 1 || took != time.Second {
+			t.Errorf("dialled %d times in %v", dialled, took)
+		}
+	})
+}
+
 func TestAnswerToALostQuestionIsDropped(t *testing.T) {
 	const question = `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`
 	inHouses(t, 0, func(t *testing.T, h *house) {
