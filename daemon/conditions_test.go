@@ -614,10 +614,21 @@ func TestPR13ConditionsHoldInEveryProfile(t *testing.T) {
 				}
 			}
 		}
+		ended := make(map[string]int) // by messages that assert nobody
 		for _, e := range peers.trail() {
-			ends := e.Operation == "cancel" || e.Operation == "unsubscribe" // and asserts nobody
-			if e.Outcome == "ok" && e.Identity != clientID && e.For != ann && e.For != pseudonym && e.Name != artifact.MethodList && !ends {
+			idle := e.Operation == "cancel" && e.Name == "" // it asserts nobody, and has ended nothing
+			if e.Outcome == "ok" && e.Identity != clientID && e.For != ann && e.For != pseudonym && e.Name != artifact.MethodList && !idle {
 				t.Errorf("recorded as done: %s %s %s for %q of %s", e.Profile, e.Operation, e.Name, e.For, e.Identity)
+			}
+			if e.Operation == "unsubscribe" || e.Operation == "cancel" && !idle {
+				ended[e.Operation+" for "+e.For]++
+			}
+		}
+		for _, what := range []string{"cancel", "unsubscribe"} {
+			for _, of := range []string{"", ann, pseudonym} {
+				if ended[what+" for "+of] == 0 {
+					t.Errorf("there is no record of an %s that ended something of %q", what, of)
+				}
 			}
 		}
 	})

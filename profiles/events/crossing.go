@@ -100,7 +100,7 @@ func (b *Bus) pass(way *profiles.Way, req *profiles.Request, w profiles.Responde
 	if err != nil {
 		return nil, err
 	}
-	s.from.filter = s.reader.filter
+	s.asked, s.from.filter = string(m.Filter), s.reader.filter
 	if s.name != "" {
 		s.from.opts.Name = nameThere(s.name)
 	}

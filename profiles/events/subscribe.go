@@ -25,6 +25,7 @@ type subscription struct {
 	bus    *Bus
 	key    subscriptionKey
 	peer   *profiles.Peer // who has subscribed, and may unsubscribe
+	asked  string         // the filter as it was sent
 	name   string         // in the space of names; empty if it has none
 	peers  string         // the same name of the peer itself; empty if no caller was asserted
 	from   *origin        // the partner of the events; nil for events of this endpoint
@@ -60,6 +61,7 @@ func (b *Bus) subscribe(req *profiles.Request) error {
 	if err != nil {
 		return err
 	}
+	s.asked = string(m.Filter)
 	if s.name != "" || s.resume {
 		if b.opts.Store == nil {
 			return domain(profiles.InvalidProfilePayload, CodeNotDurable, "nothing is stored here, so a subscription has no name and no cursor")
@@ -255,6 +257,7 @@ func (b *Bus) unsubscribe(req *profiles.Request) error {
 	if s == nil || !req.Inherit(s.peer) {
 		return domain(profiles.NotFound, CodeNotFound, "no such subscription on this connection")
 	}
+	req.About("unsubscribe", s.asked)
 	name, forget := req.Extensions.Lookup(ExtSubscription)
 	if forget && s.name != s.named(name) {
 		return invalid(DetailName, "the subscription has another name")

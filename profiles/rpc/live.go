@@ -23,6 +23,7 @@ type key struct {
 // live is one such call.
 type live struct {
 	key    key
+	method string
 	peer   *profiles.Peer // who has called, and may cancel
 	cancel func()         // called for RPC_CANCEL; must not block
 }
@@ -41,8 +42,8 @@ func (t *table) get(s profiles.Session, rpcID []byte) *live {
 }
 
 // add enters a call. It returns nil if the rpc_id is in use.
-func (t *table) add(req *profiles.Request, rpcID []byte, cancel func()) *live {
-	l := &live{key: key{req.Session, string(rpcID)}, peer: req.Peer(), cancel: cancel}
+func (t *table) add(req *profiles.Request, rpcID []byte, method string, cancel func()) *live {
+	l := &live{key: key{req.Session, string(rpcID)}, method: method, peer: req.Peer(), cancel: cancel}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.m[l.key] != nil {

@@ -142,7 +142,7 @@ func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Dura
 		p.seat.refuse(nil)
 		p.stop(nil)
 	}
-	err := s.sit(&p.seat, req, in, m.Long, left, leave, func(*profiles.Request) {
+	err := s.sit(&p.seat, req, in, m, left, leave, func(*profiles.Request) {
 		p.ctx, p.stop = context.WithCancelCause(p.seat.w.Context())
 	})
 	if err != nil {

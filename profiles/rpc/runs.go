@@ -58,7 +58,7 @@ func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Dur
 	p := &r.pending
 	p.session, p.lane, p.key, p.run, p.after = req.Session, req.Lane, string(in.IdempotencyKey), r, prior(req)
 	p.came(req, m)
-	err := s.sit(&p.seat, req, in, m.Long, left, r.leave, func(held *profiles.Request) {
+	err := s.sit(&p.seat, req, in, m, left, r.leave, func(held *profiles.Request) {
 		// The run may outlive the exchange, and so the copy of the request.
 		own := *held
 		own.Envelope = held.Clone()

@@ -27,18 +27,18 @@ type seat struct {
 // waits: with an error if it has cancelled or its deadline has passed, with nil if it has
 // disconnected. leave must not block, and may be called more than once. ready is called
 // before anything else can happen.
-func (s *service) sit(st *seat, req *profiles.Request, in *Req, long bool, left time.Duration, leave func(*Error), ready func(*profiles.Request)) error {
+func (s *service) sit(st *seat, req *profiles.Request, in *Req, m *method, left time.Duration, leave func(*Error), ready func(*profiles.Request)) error {
 	// The call is visible to an RPC_CANCEL on another stream as soon as it is entered.
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	l := s.live.add(req, in.RPCID, func() { leave(errCancelled) })
+	l := s.live.add(req, in.RPCID, m.name, func() { leave(errCancelled) })
 	if l == nil {
 		return errInUse()
 	}
 	st.rpcID = []byte(l.key.rpcID)
 	st.forget = func() { s.live.remove(l) }
 	hold := req.Hold
-	if long {
+	if m.Long {
 		hold = req.HoldLong
 	}
 	held, w, err := hold()

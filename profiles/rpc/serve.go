@@ -172,7 +172,7 @@ const largeResult = 32 << 10
 // the method, or a cancellation or timeout.
 func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Duration) error {
 	over, stop := context.WithCancelCause(context.Background())
-	l := s.live.add(req, in.RPCID, func() { stop(errCancelled) })
+	l := s.live.add(req, in.RPCID, m.name, func() { stop(errCancelled) })
 	if l == nil {
 		return errInUse()
 	}
@@ -239,7 +239,7 @@ func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Du
 }
 
 // cancel ends a call early. An rpc_id that is unknown here, or not the sender's,
-// makes no difference that anyone could see.
+// makes no difference that the peer could see. The subject is the method, if a call was ended.
 func (s *service) cancel(req *profiles.Request) error {
 	req.About("cancel", "")
 	var in Cancel
@@ -247,6 +247,7 @@ func (s *service) cancel(req *profiles.Request) error {
 		return err
 	}
 	if l := s.live.get(req.Session, in.RPCID); l != nil && req.Inherit(l.peer) {
+		req.About("cancel", l.method)
 		l.cancel()
 	}
 	return nil
