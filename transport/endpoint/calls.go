@@ -314,7 +314,9 @@ func (s *Session) refuseCall(n uint64, fault *profiles.Error, env *e1.Envelope) 
 func (s *Session) failCallsOf(l *lane, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.deaf = err
+	if l.deaf == nil {
+		l.deaf = err
+	}
 	for _, c := range s.calls {
 		if c.l == l {
 			c.fail(err)

@@ -98,6 +98,30 @@ func TestAnAnswerThatIsResetInsideAFrameIsLostAndNotWrong(t *testing.T) {
 	}
 }
 
+// The first reason stays: the end of the reading comes after the reset.
+func TestACallOnAStreamThatWasResetFailsWithTheReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ep, _ := newEndpoint(t, endpoint.Options{}, profile(echo))
+		here, there := transport.MuxPipe()
+		defer func() { _ = there.Close(0) }()
+		reset := &transport.CloseError{Remote: true, Stream: true, Code: uint64(profiles.Internal)}
+		lane, err := ep.Attach(&cutConn{here, reset}).Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		call, err := lane.Call(t.Context(), request("", "x"))
+		if err == nil {
+			_, err = call.Recv(t.Context())
+			call.Close()
+		}
+		if !errors.Is(err, reset) {
+			t.Errorf("the call failed with %v, want the reset", err)
+		}
+		_ = lane.Close()
+	})
+}
+
 // The other end refuses a frame by its length while this end still writes it. The calls of
 // the stream get the answers that were sent before, or the code.
 func TestAFrameThatIsRefusedWhileItIsWrittenEndsTheCallsOfItsStreamWithTheCode(t *testing.T) {
