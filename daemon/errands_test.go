@@ -323,12 +323,13 @@ func TestEachErrandIsDoneAfterTheLinkOrEitherEndWasLost(t *testing.T) {
 	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b, a := open(t, "b", servingErrands(t)), open(t, "a", "")
-		b.trusting("a", a)
-		address := b.addrs[transport]
-		a.trusting("b", b, address)
-		a.connected("b")
-		s := a.mustDial(a.addrs[transport])
-		done := func(after string) {
+		var s *session
+		dials := func(o *organisation) {
+			if o == a {
+				s = a.mustDial(a.addrs[transport])
+			}
+		}
+		a.losesB(b, transport, dials, func(after string) {
 			t.Helper()
 			each(t, s, "b", func(name string, err error) {
 				if name == "agdisc get" { // nobody has a card there
@@ -337,32 +338,6 @@ func TestEachErrandIsDoneAfterTheLinkOrEitherEndWasLost(t *testing.T) {
 					t.Errorf("%s, %s: %v", after, name, err)
 				}
 			}, "mcp, modern", "state get", "artifact put", "artifact get")
-		}
-		done("at first")
-		if transport == 0 {
-			link, through := newTunnel(t, address)
-			a.rewrite(address, through)
-			a.reloaded()
-			a.connected("b")
-			a.connectsAgain("b", link.cut)
-			done("after a cut")
-			a.rewrite(through, address)
-			a.reloaded()
-		}
-		if err := b.end(); err != nil {
-			t.Fatal(err)
-		}
-		b.again()
-		a.rewrite(address, b.addrs[transport])
-		a.reloaded()
-		a.connected("b")
-		done("after a start there")
-		if err := a.end(); err != nil {
-			t.Fatal(err)
-		}
-		a.again()
-		a.connected("b")
-		s = a.mustDial(a.addrs[transport])
-		done("after a start here")
+		})
 	})
 }

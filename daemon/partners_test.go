@@ -129,6 +129,52 @@ func (o *organisation) connectsAgain(name string, after func()) {
 	o.until("another session of partner "+name, func() bool { l := o.link(name); return l.Up && l.Connects > before })
 }
 
+// losesB connects an organisation to b, and calls check: at first, after a cut of the link
+// (over TLS), after b was started again, and after the organisation itself was. joins is
+// called before it for each endpoint that has just started, and makes the sessions with it.
+func (o *organisation) losesB(b *organisation, transport int, joins func(*organisation), check func(after string)) {
+	o.t.Helper()
+	b.trusting("a", o)
+	address := b.addrs[transport]
+	o.trusting("b", b, address)
+	connected := func() {
+		o.t.Helper()
+		o.connected("b")
+		b.connected("a")
+	}
+	connected()
+	joins(o)
+	joins(b)
+	check("at first")
+	if transport == 0 {
+		link, through := newTunnel(o.t, address)
+		o.rewrite(address, through)
+		o.reloaded()
+		o.connected("b")
+		o.connectsAgain("b", link.cut)
+		b.connected("a")
+		check("after a cut")
+		o.rewrite(through, address)
+		o.reloaded()
+	}
+	if err := b.end(); err != nil {
+		o.t.Fatal(err)
+	}
+	b.again()
+	o.rewrite(address, b.addrs[transport])
+	o.reloaded()
+	connected()
+	joins(b)
+	check("after a start there")
+	if err := o.end(); err != nil {
+		o.t.Fatal(err)
+	}
+	o.again()
+	connected()
+	joins(o)
+	check("after a start here")
+}
+
 func (o *organisation) up(name string) bool { return o.link(name).Up }
 
 // link is what a daemon says of the link to a partner.

@@ -201,13 +201,16 @@ func TestSLIPIsDeniedToOthers(t *testing.T) {
 func TestSLIPGoesOnAfterTheLinkOrEitherEndWasLost(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b, a := open(t, "b", ""), open(t, "a", "")
-		b.trusting("a", a)
-		address := b.addrs[transport]
-		a.trusting("b", b, address)
-		a.connected("b")
-		coordinator, planner := a.speaks(a.addrs[transport], "coordinator"), b.speaks(b.addrs[transport], "planner")
+		var coordinator, planner *slipAgent
+		joins := func(o *organisation) {
+			if o == a {
+				coordinator = a.speaks(a.addrs[transport], "coordinator")
+			} else {
+				planner = b.speaks(b.addrs[transport], "planner")
+			}
+		}
 		sent := 0
-		bothHear := func(after string) {
+		a.losesB(b, transport, joins, func(after string) {
 			t.Helper()
 			for _, one := range []struct {
 				from, to *slipAgent
@@ -220,37 +223,7 @@ func TestSLIPGoesOnAfterTheLinkOrEitherEndWasLost(t *testing.T) {
 					t.Errorf("%s: heard %q, want %q", after, m.Payload, text)
 				}
 			}
-		}
-		bothHear("at first")
-		if transport == 0 {
-			link, through := newTunnel(t, address)
-			a.rewrite(address, through)
-			a.reloaded()
-			a.connected("b")
-			a.connectsAgain("b", link.cut)
-			b.connected("a")
-			bothHear("after a cut")
-			a.rewrite(through, address)
-			a.reloaded()
-		}
-		if err := b.end(); err != nil {
-			t.Fatal(err)
-		}
-		b.again()
-		a.rewrite(address, b.addrs[transport])
-		a.reloaded()
-		a.connected("b")
-		b.connected("a")
-		planner = b.speaks(b.addrs[transport], "planner")
-		bothHear("after a start there")
-		if err := a.end(); err != nil {
-			t.Fatal(err)
-		}
-		a.again()
-		a.connected("b")
-		b.connected("a")
-		coordinator = a.speaks(a.addrs[transport], "coordinator")
-		bothHear("after a start here")
+		})
 	})
 }
 
