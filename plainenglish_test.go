@@ -11,7 +11,7 @@ import (
 // comments of Go files without tests. They become lower when sentences are rewritten.
 const (
 	maxMarkersInDocuments = 50
-	maxMarkersInComments  = 500
+	maxMarkersInComments  = 240
 )
 
 var (

@@ -11,7 +11,7 @@ import (
 // Action is a request in the words of the access rules of the peer.
 type Action struct{ Profile, Operation, Name string }
 
-// actionError is the failure of an action that is one step of what was wanted.
+// actionError is the failure of an action that is one step of a larger one.
 type actionError struct {
 	Action
 	error

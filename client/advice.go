@@ -39,7 +39,7 @@ type failure struct {
 }
 
 // advise returns the advice for an error of a request about a name, and the name of that
-// advice. Both are empty if there is none.
+// advice. Both may be empty.
 func (c *Client) advise(err error, about string) (name, words string) {
 	f := &failure{c: c, err: err, text: err.Error(), about: about, own: c.opts.Identity.fault(time.Now())}
 	errors.As(err, &f.closed)

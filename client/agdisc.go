@@ -7,7 +7,7 @@ import (
 )
 
 // Card asks the peer for the card of an agent. It returns nil if the card still has the
-// given etag, which may be empty.
+// given etag; it may be empty.
 func (c *Client) Card(ctx context.Context, agentID, etag string) (*agdisc.Card, error) {
 	card, err := agdisc.Ask(ctx, c.Session, agentID, etag)
 	return card, c.ExplainAbout(err, agentID)

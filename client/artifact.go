@@ -139,7 +139,7 @@ func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.E
 	return found, err
 }
 
-// lookUp is FindArtifact. denied is why the partner, which may not exist, was not asked.
+// lookUp is FindArtifact. denied is why the partner, if it exists, was not asked.
 func (c *Client) lookUp(ctx context.Context, id string) (found *artifact.Entry, denied, err error) {
 	if found, err = c.findArtifact(ctx, c.there(), id); found != nil || err != nil {
 		return found, nil, err
@@ -212,7 +212,7 @@ func (c *Client) callRaw(ctx context.Context, on route, method, name, about stri
 }
 
 // atPartner returns the route to the partner that partner/name names, and the name there;
-// a zero route if id does not begin with what could be a partner, or the peer has no targets.
+// a zero route if id cannot begin with a partner, or the peer has no targets.
 func (c *Client) atPartner(ctx context.Context, id string) (route, string, error) {
 	partner, name, named := strings.Cut(id, "/")
 	if !named || profiles.CheckTarget(partner) != nil {

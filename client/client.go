@@ -68,7 +68,7 @@ type Identity struct {
 // Client is one connection. It is safe for concurrent use.
 type Client struct {
 	// Session sends requests to the peer, or to the partner that the address names (see
-	// Options.Partner). Its Peer and its Context are always those of the connection.
+	// Options.Partner). Its Peer and its Context always belong to the connection.
 	profiles.Session
 
 	// Target is the path of the address: the name of a server, or empty.

@@ -127,7 +127,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 	return &got, nil
 }
 
-// noDigest is the error for an artifact without a known digest: that of the download if
+// noDigest is the error for an artifact without a known digest: the error of the download if
 // there is no such artifact, or this identity may not get it. denied is why the digest is
 // unknown; it may be nil.
 func (c *Client) noDigest(ctx context.Context, id string, denied error) error {

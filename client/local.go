@@ -11,7 +11,7 @@ import (
 
 // local serves a remote peer to local programs that connect to ln, until ctx ends. It
 // closes ln. Then streams end at once; calls in flight have two seconds, and after them
-// end, which may be nil, has two seconds. The error is that of the listener.
+// end, which may be nil, has two seconds. The error comes from the listener.
 func local(ctx context.Context, ln net.Listener, front interface {
 	http.Handler
 	Drain()

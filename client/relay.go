@@ -19,7 +19,7 @@ func (c *Client) DeliveryStatus(ctx context.Context, id []byte) (relay.State, ui
 }
 
 // DeadPage calls yield with a page of the dead deliveries of this identity, in the order of
-// relay.DeadPage. next is the value of After for the next page; empty if there is none.
+// relay.DeadPage. next is the value of After for the next page, or empty.
 func (c *Client) DeadPage(ctx context.Context, in relay.DeadParams, yield func(*relay.Dead)) (next string, err error) {
 	var page relay.DeadPage
 	if err := c.there().callJSON(ctx, relay.MethodDead, in, &page); err != nil {

@@ -76,7 +76,7 @@ func (e *SDLError) Error() string {
 }
 
 // AskSDL sends an envelope of type req and returns the verified answer: it is valid, from
-// the agent that was asked and about this request. If trusted has keys, by kid, one of them
+// the requested agent and about this request. If trusted has keys, by kid, one of them
 // has signed it. If the answer is an error, the error is an *SDLError; that one is unsigned
 // if the server could not read the request.
 func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Value, trusted map[string]ed25519.PublicKey) (*sdl.Envelope, error) {

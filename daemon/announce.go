@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 )
 
-// announce logs the start lines: identity and addresses, what is served, and the policies.
+// announce logs the start lines: identity, addresses, services and policies.
 // It takes several lines, because a log line has a limited number of fields.
 func (d *daemon) announce() {
 	c := d.config

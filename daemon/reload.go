@@ -195,7 +195,7 @@ type candidate struct {
 	news   bool // its keys or files have changed
 }
 
-// prepare prepares the sections that have changed, or all of them.
+// prepare prepares the sections that have changed, or all sections.
 func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
 	for _, s := range r.sections {
 		c := r.running

@@ -3,7 +3,7 @@ package profiles
 // Act is what an initiating message asks its receiver to do. The endpoint compares it with
 // the hints of the sender before the handler of the message is called.
 type Act struct {
-	// Profile, Operation and Name are those of the access rules. An empty Profile is that of
+	// Profile, Operation and Name are the words of the access rules. An empty Profile is the one of
 	// the message.
 	Profile, Operation, Name string
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A peer may act for a caller of its own, which it asserts in a message (extension 51). Such
+// A peer may act for one of its callers, which it asserts in a message (extension 51). Such
 // a message has the identity
 //
 //	PEER for CALLER
@@ -53,7 +53,7 @@ func (r *Request) Peer() *Peer {
 	return r.Session.Peer()
 }
 
-// Identity returns the identity of Peer: the owner of what the message creates, and the
+// Identity returns the identity of Peer: the owner of everything that the message creates, and the
 // subject of rules and quotas.
 func (r *Request) Identity() string { return r.Peer().Identity }
 
@@ -76,7 +76,7 @@ func WithCaller(ctx context.Context, identity string) context.Context {
 	return context.WithValue(ctx, callerKey{}, identity)
 }
 
-// CallerOf returns the identity that WithCaller has set; empty if there is none.
+// CallerOf returns the identity that WithCaller has set, or "".
 func CallerOf(ctx context.Context) string {
 	identity, _ := ctx.Value(callerKey{}).(string)
 	return identity

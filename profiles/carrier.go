@@ -95,7 +95,7 @@ func Carrying(ctx, from context.Context) context.Context {
 }
 
 // WithForward returns ctx for one Call of a Lane or a Session that forwards the message of
-// ctx. Before the request c, which may be nil, forwards the data that ctx carries, for the
+// ctx. Before the request c, if not nil, forwards the data that ctx carries, for the
 // msg_id of the request. m has the other fields; if lifecycle is not nil, it reads the ID
 // from the request (see Profile.Lifecycle). The request gets the EndToEnd of ctx. If ctx
 // carries no data, the result is ctx.

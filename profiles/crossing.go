@@ -49,7 +49,7 @@ type Crossing struct {
 	Keep func(name, caller string, req, answer *e1.Envelope)
 	Kept func(name, caller string, req *e1.Envelope, away time.Duration) (answer e1.Envelope, ok bool)
 
-	// Fits returns why an answer is none to the message that was sent to the partner: it is
+	// Fits returns why an answer does not belong to the message that was sent to the partner: it is
 	// about something else, or its content is not what was asked for. The answer is
 	// well-formed, and of a type that Errand.By lists. Nil: every such answer is one.
 	Fits func(asked, answer *e1.Envelope) error
@@ -112,7 +112,7 @@ type Way struct {
 	Sync func(ctx context.Context, lane Lane) error
 
 	// Shared says that equal requests may share the answers, if they have the same Caller:
-	// for whom the answers are, or empty if no answer depends on the caller.
+	// the caller that the answers are for, or empty if no answer depends on the caller.
 	Shared bool
 	Caller string
 

@@ -95,7 +95,7 @@ func WithChain(ctx context.Context, chainID []byte) context.Context {
 	return c.in(ctx)
 }
 
-// ChainOf returns the chain_id that WithChain has set; empty if there is none.
+// ChainOf returns the chain_id that WithChain has set, or empty.
 func ChainOf(ctx context.Context) []byte { return []byte(carriedBy(ctx).chain) }
 
 // FormatDelegation returns a delegation as one line of printable ASCII, for headers and

@@ -23,7 +23,7 @@ type Error struct {
 	Answer e1.Envelope
 
 	// Domain marks a failure that the profile defines as an ordinary answer. Its code is
-	// reported, but it is no protocol violation and does not count against the error
+	// reported, but it does not violate the protocol and does not count against the error
 	// budget.
 	Domain bool
 

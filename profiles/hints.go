@@ -58,7 +58,7 @@ func WithHints(ctx context.Context, hints []Hint) context.Context {
 }
 
 // WithPolicy returns ctx with the hints for an exchange, and the Policy that compares them
-// with what the exchange asks for. The slice must not change afterwards.
+// with the request of the exchange. The slice must not change afterwards.
 func WithPolicy(ctx context.Context, hints []Hint, p Policy) context.Context {
 	c := carriedBy(ctx)
 	c.hints, c.policy = hints, p
@@ -103,7 +103,7 @@ func HintsOf(ctx context.Context, name string) []Hint {
 	}
 }
 
-// OwnHints is HintsOf with the scope of the connection in place of that of the target: for
+// OwnHints is HintsOf with the scope of the connection in place of the target's: for
 // work that has another name where it is forwarded to, or that shares a connection with the
 // work of others.
 func OwnHints(ctx context.Context, name string) []Hint {

@@ -30,7 +30,7 @@ func (e *PeerError) Retryable() bool {
 }
 
 // Unwrap returns the canonical code that Code names, as an *Error with Domain set: an error
-// message is no protocol violation. It returns nil if Code names none.
+// message does not violate the protocol. It returns nil if Code names none.
 func (e *PeerError) Unwrap() error {
 	code, ok := ParseCode(e.Code)
 	if !ok {

@@ -59,7 +59,7 @@ func (r *Request) Detach(f func(ctx context.Context, req *Request, w Responder) 
 }
 
 // Hold copies the request and keeps its exchange open after Serve has returned nil. The
-// copy is valid until Finish or Fail of the Responder; one of them must be called once, by
+// copy is valid until Finish or Fail of the Responder; either must be called once, by
 // any goroutine. A held exchange uses no goroutine and no slot of the pool, but counts as a
 // request in flight of its session. Hold fails with an *Error of RateLimitExceeded if that
 // bound is reached.

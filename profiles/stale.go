@@ -12,7 +12,7 @@ func AppendStale(ext e1.Extensions, typ uint64, away time.Duration) e1.Extension
 	return e1.AppendExtensionUvarint(ext, typ, uint64(max(1, away.Milliseconds())))
 }
 
-// StaleOf reads an extension of AppendStale; 0 if there is none.
+// StaleOf reads an extension of AppendStale, or returns 0.
 func StaleOf(ext e1.Extensions, typ uint64) time.Duration {
 	ms, _ := ext.LookupUvarint(typ)
 	return time.Duration(min(ms, maxDeadline)) * time.Millisecond

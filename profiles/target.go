@@ -86,7 +86,7 @@ func toward(target string) func(*e1.Envelope) {
 func Marked(s Session, mark func(*e1.Envelope)) Session { return MarkedIn(s, mark, nil) }
 
 // MarkedIn is Marked with the context of each message passed through within, such as one that
-// has WithForward. Nil: they stay as they are.
+// has WithForward. Nil: they stay unchanged.
 func MarkedIn(s Session, change func(*e1.Envelope), within func(context.Context) context.Context) Session {
 	return &marked{s, mark{change, within}}
 }

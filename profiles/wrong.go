@@ -10,7 +10,7 @@ import (
 const DetailRemote = "remote"
 
 // Misanswered reports whether the error of an answer means that the peer has broken the
-// protocol with it: it is malformed, or no answer to what was asked. That a peer refuses is
+// protocol with it: it is malformed, or no answer to the request. That a peer refuses is
 // none.
 func Misanswered(err error) bool {
 	fault, ok := errors.AsType[*Error](err)

@@ -19,7 +19,7 @@ import (
 // an Append right after its Begin. If the Begin fails, the Append fails too.
 //
 // Octets count against the quota of their owner when they are appended, not when they are
-// announced. Blobs have quotas of their own.
+// announced. Blobs have separate quotas.
 type Blobs interface {
 	// Begin submits the creation of the part of a name; the name must not have one. It is
 	// refused with ErrQuota if there is no room now for the note and size octets. It does
@@ -45,7 +45,7 @@ type Blobs interface {
 	// also false if there is no part. A non-zero keep is the lifetime of the blob.
 	Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error))
 
-	// Discard submits the removal of the part of a name. removed is false if there is none.
+	// Discard submits the removal of the part of a name. removed is false without one.
 	Discard(name string, done func(removed bool, err error))
 
 	// Remove submits the removal of the blob of a name if its version is was; 0 means any
@@ -93,7 +93,7 @@ type BlobInfo struct {
 	Tag     []byte // must not be modified
 }
 
-// Limits of Blobs. The limits of names and owners are those of the other interfaces; a name
+// Limits of Blobs. Names and owners have the limits of the other interfaces; a name
 // must not be empty.
 const (
 	MaxTag  = 256     // octets of a tag

@@ -23,11 +23,11 @@ type Queues interface {
 	// including those of done items, and refuses more with ErrQuota.
 	Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(AddResult))
 
-	// Bound gives a queue a limit of its own instead of that of the engine. It applies to
+	// Bound gives a queue its own limit instead of the engine's. It applies to
 	// later Adds, until the store is closed.
 	Bound(space, queue string, most Room, done func(error))
 
-	// Holds returns the unfinished items of a queue with a limit of its own, as of the last
+	// Holds returns the unfinished items of a queue with its own limit, as of the last
 	// commit.
 	Holds(space, queue string) Room
 
@@ -89,8 +89,8 @@ type LeaseResult struct {
 	Expired bool   // the item has expired; always true with LeaseExpired
 	Data    []byte // nil if longer than most octets; done may keep it
 
-	// Next is the time at which the next known item is due, or, for LeaseExpired, expires;
-	// zero if there is none. An item that is added later is due at once. Next is set only
+	// Next is the time at which the next known item is due, or, for LeaseExpired, expires,
+	// or zero. An item that is added later is due at once. Next is set only
 	// in a result without an item.
 	Next time.Time
 

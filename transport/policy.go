@@ -17,7 +17,7 @@ type Credentials struct {
 
 	// Bundles are the trust anchors of single identities, in place of Roots: a
 	// peer that claims one of these identities is verified against its bundle
-	// only, whichever side dialled. A nil pool trusts nobody.
+	// only, whichever side dialled. A nil pool trusts no peer.
 	Bundles map[string]*x509.CertPool
 }
 
@@ -58,7 +58,7 @@ func (p *Policy) Client(host string) *tls.Config {
 	c := p.config()
 	c.ServerName = host
 	// crypto/tls would build and verify chains before VerifyConnection can check their
-	// size. So verify does all of it, including the name.
+	// size. So verify checks everything, including the name.
 	c.InsecureSkipVerify = true
 	c.GetClientCertificate = func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return p.present(r.Context())

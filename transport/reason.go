@@ -14,7 +14,7 @@ type RefusedError struct {
 	Issuer   string // authority of the certificate, as that says itself; at most 256 octets
 	Err      error
 
-	// Chain is that of the peer, leaf first, within the limits of size and number; nil if
+	// Chain belongs to the peer, leaf first, within the limits of size and number; nil if
 	// the refusal came before its authority or its name was judged.
 	Chain []*x509.Certificate
 }

@@ -23,7 +23,7 @@ func (e *ValidityError) Error() string {
 }
 
 // CheckShown returns the fault for which peers would refuse a chain of this side, leaf
-// first, whichever authorities they trust. It checks size, keys, names and usage, and last
+// first, for any authorities that they trust. It checks size, keys, names and usage, and last
 // the validity period, whose fault is a *ValidityError.
 func CheckShown(chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
 	if len(chain) == 0 {

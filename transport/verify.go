@@ -73,7 +73,7 @@ func VerifyClient(roots *x509.CertPool, chain []*x509.Certificate, now time.Time
 	return verifyCapped(roots, chain, x509.ExtKeyUsageClientAuth, now)
 }
 
-// VerifySigner is VerifyClient for the chain behind a signature, which may be that of either
+// VerifySigner is VerifyClient for the chain behind a signature, which may come from either
 // side of a connection.
 func VerifySigner(roots *x509.CertPool, chain []*x509.Certificate, at time.Time) error {
 	return verifyCapped(roots, chain, x509.ExtKeyUsageAny, at)

@@ -9,7 +9,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 )
 
-// PlanAgent is an agent of a Plan. It does not contain header values, which may be secret.
+// PlanAgent is an agent of a Plan. It does not contain header values: they may be secret.
 type PlanAgent struct {
 	Name    string   `json:"name"`
 	URL     string   `json:"url"`

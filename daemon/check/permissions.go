@@ -134,7 +134,7 @@ func (p *Permissions) addTools(c *config.Config, rule *access.Rule) {
 	}
 }
 
-// orAny returns the patterns, or the pattern for everything if there are none.
+// orAny returns the patterns, by default the pattern for everything.
 func orAny(patterns []string) []string {
 	if len(patterns) == 0 {
 		return []string{"**"}

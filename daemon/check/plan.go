@@ -1,4 +1,4 @@
-// Package check describes, without serving anything, what a configuration would serve to
+// Package check describes, without serving anything, the services of a configuration for
 // which identities and what its access rules allow. It also explains denials.
 package check
 
@@ -58,7 +58,7 @@ type PlanListen struct {
 }
 
 // PlanServer is an MCP server of a Plan: a command or a URL. It does not contain arguments
-// and values of variables and headers, which may be secret.
+// and values of variables and headers: they may be secret.
 type PlanServer struct {
 	Name    string   `json:"name"`
 	Default bool     `json:"default"`

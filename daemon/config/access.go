@@ -32,8 +32,8 @@ type AccessRule struct {
 // Denials is a list of denials. A list of one may be written as its element.
 type Denials []Denial
 
-// Denial denies everything to what its patterns match. One without For may be written as a
-// string.
+// Denial denies everything to the identities that its patterns match. One without For may
+// be written as a string.
 type Denial struct {
 	Identity List `yaml:"identity"` // required
 	For      List `yaml:"for"`      // callers that the peer asserts

@@ -57,7 +57,7 @@ func (c *Config) mostPayload() Size {
 const envelopeRoom = 256
 
 // FramedPayload is the size up to which a payload fits in a frame with any extensions, and
-// with what is stored beside it in the store.
+// with the data beside it in the store.
 func (c *Config) FramedPayload() Size {
 	l := &c.Limits
 	return max(1, min(l.PayloadBytes, l.FrameBytes-l.ExtensionBytes-envelopeRoom, store.MaxValue-l.ExtensionBytes-envelopeRoom))

@@ -14,7 +14,7 @@
 // after it are not proven yet.
 //
 // When the trail has reached its size, the oldest segments are removed. A record announces
-// this first, which distinguishes it from a removal by somebody else.
+// this first, which distinguishes it from a removal by others.
 //
 // A trail never contains payloads, only their SHA-256.
 package audit

@@ -126,7 +126,7 @@ func (p *Proof) Octets() ([]byte, error) {
 	return append(octets, '\n'), nil
 }
 
-// CheckProof verifies a file of a Proof: every octet is as it was written, the exchange is
+// CheckProof verifies a file of a Proof: every octet is unchanged, the exchange is
 // in the receipt, and its signature counts. trust decides whether the certificate counts;
 // see TrustHolders and TrustOf.
 func CheckProof(octets []byte, trust Trust) (*Proof, error) {
@@ -168,7 +168,7 @@ func CheckProof(octets []byte, trust Trust) (*Proof, error) {
 }
 
 // Prove returns the proof of the exchange whose record has a sequence in the trail in dir:
-// the statement of the other end in a receipt. The error says why there is none.
+// the statement of the other end in a receipt. The error says why it is missing.
 func Prove(ctx context.Context, dir string, sequence uint64) (*Proof, error) {
 	var own *Exchange
 	var other, unlike string // identity of the other end; how its receipt differs

@@ -164,7 +164,7 @@ func (r *reader) run() error {
 	}
 }
 
-// after returns the first segment from next on; 0 if there is none.
+// after returns the first segment from next on, or 0.
 func (r *reader) after(next int) (int, error) {
 	list, err := segments(r.dir)
 	if err != nil {

@@ -32,7 +32,7 @@ type Exchange struct {
 	// Asked says that the signer has opened the exchange; otherwise it has answered it.
 	Asked bool
 
-	// Complete says that the terminal answer was sent or received, or that there is none.
+	// Complete says that the terminal answer was sent or received, or that the exchange has none.
 	Complete bool
 
 	MsgID              []byte
@@ -118,7 +118,7 @@ func (x *Exchange) decode(d *decoder) {
 }
 
 // Differs returns in which members the statement of the other end about the same exchange
-// differs; empty if it does not. Their answers may differ if one of them is not complete:
+// differs; empty if it does not. Their answers may differ if either is not complete:
 // the connection was lost, or the answer was not waited for.
 func (x *Exchange) Differs(other *Exchange) string {
 	switch {

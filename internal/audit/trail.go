@@ -21,7 +21,7 @@ type Options struct {
 	// Size limits the octets of all segments, see Bound.
 	Size int64
 
-	// Identity and Certificate return those of the endpoint. The key of the certificate
+	// Identity and Certificate describe the endpoint. The key of the certificate
 	// signs checkpoints.
 	Identity    func() string
 	Certificate func() *tls.Certificate

@@ -50,7 +50,7 @@ type Verification struct {
 	Found func(Finding) // called for each fault
 }
 
-// Verify reads a whole trail, which may be in use. The error means that a file cannot be
+// Verify reads a whole trail; it can be in use. The error means that a file cannot be
 // read, or that ctx has ended.
 func Verify(ctx context.Context, o Verification) (Result, error) {
 	list, err := segments(o.Dir)

@@ -240,7 +240,7 @@ func (c *conversation) request(o outgoing) {
 	}
 }
 
-// errEnded is the error of a request for a session that has ended; errLost is that of a
+// errEnded is the error of a request for a session that has ended; errLost is the one of a
 // request in flight when the partner restarted.
 var (
 	errEnded = &profiles.Error{Code: profiles.NotFound, Detail: "mcp_session", Text: "the session has ended"}
@@ -308,7 +308,7 @@ func (c *conversation) opened(up *Up, id string) {
 }
 
 // listen receives the messages that the server starts, and the end of the session there, on
-// whichever connection the link uses.
+// any connection of the link.
 func (c *conversation) listen() {
 	draining := c.server.link.draining
 	failures := 0 // streams in a row that have ended at once

@@ -68,7 +68,7 @@ func (d *Directory) any() bool {
 	return t != nil && len(t.names) > 0
 }
 
-// find returns the link with a name; nil if there is none.
+// find returns the link with a name, or nil.
 func (d *Directory) find(name string) *Link {
 	if t := d.now.Load(); t != nil {
 		return t.names[name]
@@ -76,8 +76,8 @@ func (d *Directory) find(name string) *Link {
 	return nil
 }
 
-// Of returns the link to the partner with an identity, its own or that of one of its
-// callers; nil if there is none.
+// Of returns the link to the partner with an identity, its own or the one of a
+// caller, or nil.
 func (d *Directory) Of(identity string) *Link {
 	if t := d.now.Load(); t != nil {
 		return t.identities[profiles.Link(identity)]
@@ -106,8 +106,8 @@ func (d *Directory) Asked(identity string) bool {
 	return l != nil
 }
 
-// InFlight returns how many requests the partner with an identity may have in flight here;
-// 0 if there is none.
+// InFlight returns how many requests the partner with an identity may have in flight here,
+// or 0.
 func (d *Directory) InFlight(identity string) int {
 	if l := d.Of(identity); l != nil {
 		return l.opts.InFlight

@@ -223,7 +223,7 @@ func (t *trip) keep(req, answer *e1.Envelope) {
 	}
 }
 
-// keeper returns for whom answers of the partner are; empty: for every caller, because the
+// keeper returns the caller that answers of the partner are for; empty: every caller, because the
 // partner does not distinguish them.
 func (t *trip) keeper() string {
 	if t.link.telling() {
@@ -337,7 +337,7 @@ func (t *trip) fault(refused *profiles.PeerError) *profiles.Error {
 	return &profiles.Error{Code: code, Detail: "partner_refused", Text: refused.Message, Domain: true}
 }
 
-// fits returns why an answer is none to the message that was sent.
+// fits returns why an answer does not belong to the message that was sent.
 func (t *trip) fits(asked, answer *e1.Envelope) error {
 	c := t.profile.Crossing
 	switch {
@@ -359,7 +359,7 @@ func (t *trip) wrong(err error) error {
 
 // lost returns the error for the sender of a message that was lost with err. Whether the
 // partner has it is unknown. Sending it again is harmless, because each message that is
-// forwarded in this way has an id of its own.
+// forwarded in this way has its own id.
 func (t *trip) lost(ctx context.Context, up *Up, err error) error {
 	return t.link.lost(ctx, up, err, true)
 }

@@ -93,7 +93,7 @@ type Link struct {
 // it learns of the change.
 const superseded = time.Second
 
-// Limits of what a partner says of itself: octets of swp.info, the number of stored targets,
+// Limits of the statements of a partner: octets of swp.info, the number of stored targets,
 // and the length of the name of each.
 const (
 	maxInfo       = 1 << 20
@@ -130,7 +130,7 @@ func (l *Link) Name() string { return l.opts.Name }
 // Identity returns the identity of the partner.
 func (l *Link) Identity() string { return l.opts.Identity }
 
-// Drain ends streams without an end of their own: those on which legacy MCP sessions listen
+// Drain ends streams that do not end by themselves: the ones on which legacy MCP sessions listen
 // to their servers. Requests continue.
 func (l *Link) Drain() { l.drain() }
 
@@ -427,7 +427,7 @@ func (l *Link) dialOne(addr transport.Addr) error {
 }
 
 // check asks the other end again for its offer. If there is no answer at all, it ends the
-// session. If there was no question before, the session is entered anew with the answer,
+// session. If there was no question before, the session is entered again with the answer,
 // because who waits for the partner is told of a session once.
 func (l *Link) check(up *Up) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.opts.Check)
@@ -482,8 +482,8 @@ func (l *Link) doubt(up *Up) {
 	}
 }
 
-// ask returns a session with what its other end offers, and has it remember that. An endpoint that
-// does not know swp.info, or does not let us call it, offers nothing that it would say.
+// ask returns a session with the offer of its other end, and has it remember the offer. An
+// endpoint that does not know swp.info, or does not let us call it, offers nothing that it would say.
 func (l *Link) ask(ctx context.Context, s *endpoint.Session) (up *Up, err error) {
 	up = &Up{Session: s, asked: l.asks()}
 	if up.asked {

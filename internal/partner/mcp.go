@@ -79,7 +79,7 @@ func (s *server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error)
 	return newConversation(s, client), nil
 }
 
-// call returns the request to forward, with octets of its own.
+// call returns the request to forward, a copy.
 func (s *server) call(x *mcpmap.Exchange) *mcpmap.Call {
 	c := &mcpmap.Call{Target: s.target, Octets: bytes.Clone(x.Message.Octets()), Shared: true}
 	for _, p := range x.Params() {

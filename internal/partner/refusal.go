@@ -33,7 +33,7 @@ type Wrong struct {
 }
 
 // wrong returns what a caller is told of an answer by which the partner has broken the
-// protocol, and tells of it. Another error is returned as it is.
+// protocol, and tells of it. Another error is returned unchanged.
 func (l *Link) wrong(err error, w Wrong) error {
 	if !profiles.Misanswered(err) {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// Tell says what a partner learns of the callers for whom messages are forwarded.
+// Tell says what a partner learns of the callers of forwarded messages.
 type Tell uint8
 
 // A partner that is told distinguishes the callers: each owns what it creates there.

@@ -68,7 +68,7 @@ func (t *transit) answered(env *e1.Envelope) {
 
 // sequence forwards the messages of one lane to one partner, in order, on one lane there. A
 // message without an answer never overtakes an earlier one: when one is lost, those after
-// it are refused for the time of recall, so that the sender can send all of them again.
+// it are refused for the time of recall, so that the sender can send them all again.
 type sequence struct {
 	all *sequences
 	key sequenceKey
@@ -125,7 +125,7 @@ func (s *sequences) push(from profiles.Lane, to *Link, t *transit) {
 	}
 }
 
-// next returns the next queued message; nil if there is none. With stop, nil also means
+// next returns the next queued message, or nil. With stop, nil also means
 // that the goroutine ends.
 func (s *sequence) next(stop bool) *transit {
 	s.all.mu.Lock()
@@ -241,7 +241,7 @@ func (s *sequence) await(ctx context.Context, cancel context.CancelFunc, t *tran
 	t.answered(env)
 }
 
-// call sends a message on the lane to the partner. It opens a new lane if there is none, or
+// call sends a message on the lane to the partner. It opens a new lane if it has none, or
 // if the old one belongs to a previous session.
 func (s *sequence) call(ctx context.Context, t *transit) (profiles.Call, error) {
 	if err := s.gap(t); err != nil {

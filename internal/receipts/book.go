@@ -51,7 +51,7 @@ type Options struct {
 	// Call calls the method of a partner.
 	Call func(ctx context.Context, s profiles.Session, params []byte) ([]byte, error)
 
-	// Observe is called for what an operator should know of. It must not block.
+	// Observe is called for findings for the operator. It must not block.
 	Observe func(e Event)
 }
 
@@ -63,7 +63,7 @@ type Event struct {
 	Exchanges int // how many it is about; 0: a whole receipt
 }
 
-// Limits of what waits, for each partner.
+// Limits of the waiting receipts of each partner.
 const (
 	maxDue   = 8192       // exchanges that were asked and have no receipt
 	maxKnown = 2 * maxDue // exchanges that were answered, with and without a receipt

@@ -83,7 +83,7 @@ func (l *Ledger) clear() {
 	clear(l.index)
 }
 
-// Asked adds an exchange that this endpoint has opened. sequence is that of its record in
+// Asked adds an exchange that this endpoint has opened. sequence is the one of its record in
 // the trail.
 func (l *Ledger) Asked(x *audit.Exchange, sequence uint64) {
 	if len(x.MsgID) > e1.DefaultMaxMsgID {
@@ -99,7 +99,7 @@ func (l *Ledger) Asked(x *audit.Exchange, sequence uint64) {
 	}
 }
 
-// Answered adds an exchange that the partner has opened. sequence is that of its record in
+// Answered adds an exchange that the partner has opened. sequence is the one of its record in
 // the trail. A later exchange with the same msg_id replaces it.
 func (l *Ledger) Answered(x *audit.Exchange, sequence uint64) {
 	if len(x.MsgID) > e1.DefaultMaxMsgID {
@@ -168,7 +168,7 @@ func (l *Ledger) status() Status {
 	return s
 }
 
-// begin returns the session for a receipt that is due; nil if there is none.
+// begin returns the session for a receipt that is due, or nil.
 func (l *Ledger) begin(now time.Time) profiles.Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *Ledger) begin(now time.Time) profiles.Session {
 }
 
 // batch returns the exchanges of the next receipt: those that the partner has a receipt of
-// already, or those that it has not. The caller holds mu.
+// already, or the others. The caller holds mu.
 func (l *Ledger) batch(now time.Time, most int) (list []item) {
 	for i := 0; i < l.due.n && len(list) < most; i++ {
 		if s := l.due.at(i); s.due(now) && (len(list) == 0 || s.repeated == list[0].repeated) {
@@ -371,7 +371,7 @@ func (l *Ledger) compact() {
 	l.due.remove(func(s *slot) bool { return s.over })
 }
 
-// compare compares the statements of a partner with those of this endpoint.
+// compare compares the statements of a partner with the records of this endpoint.
 func (l *Ledger) compare(own []item, theirs *audit.Receipt) {
 	wrong := 0
 	for i := range own {

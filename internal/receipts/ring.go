@@ -7,7 +7,7 @@ import (
 )
 
 // slot is an exchange with its state. It has no pointers, so that a collection of garbage
-// does not scan the thousands of exchanges that may wait.
+// does not scan thousands of waiting exchanges.
 type slot struct {
 	serial   uint64 // in its ring
 	sequence uint64 // of the record in the trail

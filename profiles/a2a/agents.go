@@ -235,8 +235,8 @@ func (a *agent) canTake(t *task) bool {
 }
 
 // choose returns the least busy connected agent for a task. known says whether there is any
-// agent for the task, connected or not. If there is none, but for agents that do not keep the
-// hints, stopped is the hint of one of them. The caller holds mu.
+// agent for the task, connected or not. Without one, but for agents that do not keep the
+// hints, stopped is the hint of such an agent. The caller holds mu.
 func (dir *directory) choose(t *task) (best *agent, known bool, stopped *profiles.Violation) {
 	for _, a := range dir.byID {
 		if !a.canTake(t) {
@@ -254,7 +254,7 @@ func (dir *directory) choose(t *task) (best *agent, known bool, stopped *profile
 	return best, known, stopped
 }
 
-// declarations returns what the agents of sessions declare that have a kind: all of them, or
+// declarations returns the declarations of agents of sessions that have a kind: all, or
 // the one that is named. It is never nil.
 func (dir *directory) declarations(agent, kind string) []string {
 	dir.s.mu.Lock()

@@ -79,7 +79,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 
 // refuseTask answers a Task above a bound, or with an extension that cannot be read, with a
 // Result, so that its initiator does not wait. It does not if the task_id is too long, or
-// that of a task under way: the Result would end that one.
+// the id of a task under way: the Result would end that one.
 func (s *Service) refuseTask(req *profiles.Request, in *TaskBody, err error) error {
 	fault := *profiles.AsError(err)
 	if fault.Detail != detailTooLong && fault.Detail != profiles.DetailExtension || len(in.TaskID) == 0 || len(in.TaskID) > MaxText {
@@ -120,7 +120,7 @@ func (s *Service) act(req *profiles.Request) (profiles.Act, error) {
 	return s.ActOf(agent, kind), nil
 }
 
-// ActOf returns what a task of a kind for an agent, which may be empty, asks this endpoint
+// ActOf returns what a task of a kind for an agent, possibly empty, asks this endpoint
 // for.
 func (s *Service) ActOf(agent, kind string) profiles.Act {
 	act := profiles.Act{Profile: "a2a", Operation: "task", Name: nameOf(agent, kind, s.pools.hosts(agent)), Ruled: true}

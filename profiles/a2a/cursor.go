@@ -107,7 +107,7 @@ func (c *cursor) run() {
 		}
 		switch {
 		case err == errSize:
-			// Whoever asks again gets the same answer.
+			// A repeated request gets the same answer.
 			c.t.fail(reasonSize)
 			c.finish(c.t.oversized())
 			return
@@ -154,7 +154,7 @@ func (c *cursor) end(err error) {
 	c.w.Fail(err)
 }
 
-// due returns the next Events, or, if there are none, the ending of the task.
+// due returns the next Events, or, without any, the ending of the task.
 func (c *cursor) due() ([]tailEvent, *ending, error) {
 	s, t := c.t.s, c.t
 	s.mu.Lock()
@@ -279,7 +279,7 @@ func (c *cursor) finish(e *ending) {
 // were larger, or came under larger ones.
 var errSize = errors.New("a2a: an event is too large to be sent")
 
-// oversized returns the ending that the initiator gets in place of what cannot be sent.
+// oversized returns the ending that the initiator gets in place of an ending that cannot be sent.
 func (t *task) oversized() *ending {
 	m := ResultBody{TaskID: t.ID, ErrorMessage: []byte(reasonSize)}
 	return &ending{By: byUs, Result: m.Append(nil)}

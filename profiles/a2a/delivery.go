@@ -36,7 +36,7 @@ type Result struct {
 	FirstHeld uint64
 
 	// Endpoint is the identity of the endpoint that ended the task in place of its executor
-	// (extension 53), as claimed by that endpoint; empty if there is none.
+	// (extension 53), as claimed by that endpoint, or empty.
 	Endpoint string
 }
 

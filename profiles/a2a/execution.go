@@ -23,7 +23,7 @@ type execution struct {
 	absence  func() bool // stops the limit while the task waits for an agent
 }
 
-// reserve takes a place in a pool, which may be nil. The caller holds mu.
+// reserve takes a place in a pool, or in none if it is nil. The caller holds mu.
 func (x *execution) reserve(p *pool) {
 	if p != nil {
 		x.pool = p
@@ -46,7 +46,7 @@ func (x *execution) release() *Delivery {
 	return d
 }
 
-// joinAgent and leaveAgent enter and remove the task among those of its agent. The caller
+// joinAgent and leaveAgent enter and remove the task among the tasks of its agent. The caller
 // holds mu.
 func (x *execution) joinAgent(a *agent) {
 	x.agent = a

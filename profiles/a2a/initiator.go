@@ -183,7 +183,7 @@ func (u update) detach(req *profiles.Request) error {
 	})
 }
 
-// applyStored applies the update of a task that may have to be read from the store. It
+// applyStored applies the update of a task, which is read from the store if necessary. It
 // waits.
 func (u update) applyStored() error {
 	s := u.s

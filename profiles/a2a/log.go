@@ -291,7 +291,7 @@ func (l *eventLog) restore(ctx context.Context) error {
 	})
 }
 
-// lastPayload reads the payload of the last Event, nil if there is none.
+// lastPayload reads the payload of the last Event, or nil.
 func (l *eventLog) lastPayload() (payload []byte, err error) {
 	t := l.t
 	t.s.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// A partner is an endpoint with agents of its own. It is handled as an agent whose id ends
+// A partner is an endpoint with its own agents. It is handled as an agent whose id ends
 // in a slash, with three differences. It gets the tasks that name it, or one of its agents,
-// whatever their kind. It stores its tasks, so it may restart. A task that was sent to it
+// of any kind. It stores its tasks, so it may restart. A task that was sent to it
 // waits for it until the deadline of the task, because the partner continues the task. A
 // task that was not yet sent to it waits for Unreached at most.
 

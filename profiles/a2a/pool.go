@@ -16,7 +16,7 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// service identifies the tasks of a pool: those of a kind for an agent.
+// service identifies the tasks of a pool: the ones of a kind for an agent.
 type service struct{ agent, kind string }
 
 // pools are the Workers of this process. The mu of the Service guards the fields after
@@ -97,7 +97,7 @@ func (h *hosting) without(list []Registration) (rest *hosting, gone []*pool) {
 
 // ReplaceWorkers changes the Workers for new tasks: it removes those in gone, of which it
 // reads Agent and Kinds, and adds those in come. A Worker finishes its running tasks. A
-// waiting task goes to the new Worker of its kind; if there is none, the old Worker still
+// waiting task goes to the new Worker of its kind; without one, the old Worker still
 // carries it out. Tasks that run at a removed Worker do not count towards Tasks of another.
 // It fails if Registrations are incomplete or in use, and then changes nothing.
 func (s *Service) ReplaceWorkers(gone, come []Registration) error {
@@ -147,7 +147,7 @@ func (p *pool) leave(s *Service) {
 	}
 }
 
-// get returns the pool for a task, nil if there is none. A task that names an agent goes
+// get returns the pool for a task, or nil. A task that names an agent goes
 // only to a Worker of that agent.
 func (ps *pools) get(kind, agent string) *pool {
 	return ps.hosting.Load().of[service{agent, kind}]
@@ -193,7 +193,7 @@ func (p *pool) resumes() bool {
 	return ok
 }
 
-// full reports whether a pool, which may be nil, has no room. The caller holds mu.
+// full reports whether a pool is full; nil never is. The caller holds mu.
 func (p *pool) full() bool { return p != nil && p.load >= p.Tasks+p.Waiting }
 
 // start runs a task that has room in a pool, at once or in its turn.

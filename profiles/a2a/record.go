@@ -17,7 +17,7 @@ import (
 //	           its task_id
 //	standing   the progress. Created or changed before the task starts, removed
 //	           after its end: a restart reads these records
-//	events     the Events, as the payloads that are sent, each followed by what it keeps
+//	events     the Events, as the payloads that are sent, each followed by the data that it keeps
 //	ending     the end of the task. Created once, so that there is one Result
 //
 // All of them expire at the same moment, Retention after the latest possible end. A crash
@@ -104,7 +104,7 @@ func appendKeeps(payload []byte, keeps profiles.EndToEnd) []byte {
 	return p1.AppendBytes(payload, 6, keeps.Extensions)
 }
 
-// cutKeeps returns the payload of a stored Event, and what the Event keeps.
+// cutKeeps returns the payload of a stored Event, and the data that the Event keeps.
 func cutKeeps(stored []byte) (payload []byte, keeps profiles.EndToEnd, err error) {
 	var event, none []byte
 	if err := p1.Scan(stored, &none, &none, &event, &none, &keeps.Flags, &keeps.Extensions); err != nil {

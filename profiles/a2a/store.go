@@ -83,7 +83,7 @@ func (t *task) put(space string, version uint64, value []byte) store.PutResult {
 	}
 }
 
-// readRequest reads a request from the store, nil if there is none.
+// readRequest reads a request from the store, or returns nil.
 func readRequest(ctx context.Context, store Store, key string) (*request, error) {
 	version, value, err := store.Get(ctx, spaceRequest, key)
 	if err != nil || version == 0 {

@@ -92,7 +92,7 @@ type Options struct {
 
 	// Refresh updates the lists of the partners that are wanted which are too old, and waits
 	// for that or for ctx. It returns the names of the partners that have not listed their
-	// agents yet. Nil: the lists are as they are.
+	// agents yet. Nil: the lists stay unchanged.
 	Refresh func(ctx context.Context, wanted func(partner string) bool) (unlisted []string)
 
 	// Access is asked for the operation get on an agent_id. Nil denies nothing.

@@ -69,7 +69,7 @@ type Cache struct {
 // place identifies a card: an agent_id belongs to its peer.
 type place struct{ identity, agentID string }
 
-// held is a cached card, or the fact that there is none.
+// held is a cached card, or its absence.
 type held struct {
 	place   place
 	card    *Card // nil if there is none, or not yet
@@ -126,7 +126,7 @@ var errAsking = profiles.Busy("agdisc_asking", "too many cards are being asked f
 
 var errClosed = errors.New("agdisc: closed")
 
-// look returns a fresh result from the cache. If there is none, it asks the peer, and found
+// look returns a fresh result from the cache. Without one, it asks the peer, and found
 // will be called.
 func (c *Cache) look(session profiles.Session, agentID string, found func(Card, error)) (card Card, now bool, err error) {
 	c.mu.Lock()

@@ -98,7 +98,7 @@ func (s *Service) after(agentID string) []Entry {
 	for _, source := range s.sources {
 		all = append(all, source.Agents()...)
 	}
-	// Stable, so that of an agent in several sources the first one counts.
+	// Stable, so that the first source of an agent counts.
 	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Compare(a.AgentID, b.AgentID) })
 	all = slices.CompactFunc(all, func(a, b Entry) bool { return a.AgentID == b.AgentID })
 	i, found := slices.BinarySearchFunc(all, agentID, func(e Entry, id string) int { return cmp.Compare(e.AgentID, id) })

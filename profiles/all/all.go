@@ -29,7 +29,7 @@ import (
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
-// Options configure the profiles. The zero value serves all of them, without backends.
+// Options configure the profiles. The zero value serves all profiles, without backends.
 type Options struct {
 	// Version of the software, for swp.info.
 	Version string

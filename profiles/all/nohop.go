@@ -13,7 +13,7 @@ var errNoPartners = &profiles.Error{
 }
 
 // noHop is the Hop of an endpoint without partners: it refuses messages with a target,
-// which must not be executed here.
+// since it must not be executed here.
 func noHop(p *profiles.Profile, _ profiles.Access) profiles.Handler {
 	next := p.Handler
 	if slices.Contains(p.Extensions, profiles.ExtTarget) {

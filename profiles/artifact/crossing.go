@@ -47,7 +47,7 @@ func crossing() *profiles.Crossing {
 	return c
 }
 
-// fits returns why an ACK about the right artifact is not for what was sent.
+// fits returns why an ACK about the right artifact does not belong to the message that was sent.
 func fits(asked, answer *e1.Envelope) error {
 	if asked.MsgType == TypeOffer {
 		var m Offer

@@ -171,7 +171,7 @@ func checkID(id []byte) error {
 	return nil
 }
 
-// Forgotten is the result of MethodForget: what was there and is deleted.
+// Forgotten is the result of MethodForget: the deleted data.
 type Forgotten struct {
 	Artifact bool `json:"artifact"`
 	Upload   bool `json:"upload"` // that was not complete

@@ -16,7 +16,7 @@ type offerers struct {
 // maxOfferers limits the artifact_ids that are remembered for a connection.
 const maxOfferers = 64
 
-// offered takes note of who has offered an artifact.
+// offered records the peer that has offered an artifact.
 func (s *Service) offered(req *profiles.Request, id string) {
 	o := s.offerers.Find(req.Session)
 	if o == nil && req.Caller == nil { // the usual case

@@ -38,7 +38,7 @@
 //     subject, a token bound to the owner's certificate (cnf x5t#S256), a bearer token
 //     of an issuer of such tokens, and any mtls or opaque credential;
 //   - by its owner, if a delegation names the owner;
-//   - by the subject of the last token, whatever the owner. If two owners have
+//   - by the subject of the last token, for any owner. If two owners have
 //     delegated chains of one chain_id to the same subject, the subject can use
 //     neither: owners choose long random ids.
 //

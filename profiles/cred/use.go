@@ -40,7 +40,7 @@ func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Del
 }
 
 // ofAnother reports whether another caller of the peer of an identity has presented the
-// chain. To all of them the peer may be the subject.
+// chain. The peer may be the subject of each.
 func (c *chain) ofAnother(identity string) bool {
 	return c.owner != identity && profiles.For(c.owner) != "" && profiles.Link(c.owner) == profiles.Link(identity)
 }

@@ -63,7 +63,7 @@ func (o *origin) forget(done func(error)) {
 	o.forgetter = done
 }
 
-// forgotten takes the callback for the deletion of the name, nil if there is none.
+// forgotten takes the callback for the deletion of the name, or nil.
 func (o *origin) forgotten() (told func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

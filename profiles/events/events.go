@@ -87,7 +87,7 @@ type Options struct {
 	PendingOctets int
 
 	// Subscriptions bounds the subscriptions of one connection, default 256, and
-	// IdentitySubscriptions those of one identity, default 4,096.
+	// IdentitySubscriptions the ones of one identity, default 4,096.
 	Subscriptions, IdentitySubscriptions int
 
 	// Names bounds the named subscriptions of one identity, default 1,024.

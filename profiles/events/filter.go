@@ -89,7 +89,7 @@ func (f *Filter) Types() []string {
 	return types
 }
 
-// asked is Types, or a star for all of them.
+// asked is Types, or a star for all types.
 func (f *Filter) asked() []string {
 	if len(f.types) == 0 {
 		return []string{"*"}

@@ -77,7 +77,7 @@ const (
 var errBehind = errors.New("events: behind those who share a subscription")
 
 // join makes a subscription a member of a hub, which is made for its first member and uses
-// that member's Way. filter is that of the key.
+// that member's Way. filter belongs to the key.
 func (b *Bus) join(key hubKey, way *profiles.Way, filter *Filter) (*hub, *member) {
 	b.hubs.mu.Lock()
 	defer b.hubs.mu.Unlock()

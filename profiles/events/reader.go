@@ -10,7 +10,7 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// reader walks through the sequence of events and selects those of a subscription. One
+// reader walks through the sequence of events and selects the events of a subscription. One
 // goroutine at a time may use it.
 type reader struct {
 	bus      *Bus
@@ -112,7 +112,7 @@ var errSlow = &profiles.Error{
 }
 
 // fill adds events until g is full or there are no more. Then it returns a channel that is
-// closed when there are. The error is errSlow, that of the store or that of ctx.
+// closed when there are. The error is errSlow, or comes from the store or from ctx.
 func (r *reader) fill(ctx context.Context, g *gather) (changed <-chan struct{}, err error) {
 	for {
 		n, changed, behind := r.bus.tail.read(r.pos, g.entries[:])

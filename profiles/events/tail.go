@@ -71,7 +71,7 @@ func (t *tail) drop(n int) {
 
 // read copies the entries after a number to dst. Without any it returns a
 // channel that is closed when there are some; behind says that they are older
-// than what is held here.
+// than the events here.
 func (t *tail) read(after uint64, dst []*entry) (n int, changed <-chan struct{}, behind bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,7 +31,7 @@ var followPauses = backoff.Exponential{First: 100 * time.Millisecond, Longest: 5
 var errInterrupted = profiles.LinkFault(profiles.DetailLinkLost,
 	"events: the link to the partner was lost, which stores no events: some may be missing; subscribe again", true, nil)
 
-// errGapThere ends a subscription some of whose events the partner no longer has.
+// errGapThere ends a subscription if the partner has lost some of its events.
 var errGapThere = domain(profiles.NotFound, CodeGap, "what follows the last event is no longer held there; choose a cursor")
 
 // confirmTime is how long a partner may take to confirm a subscription.
@@ -133,7 +133,7 @@ func (u *upstream) open(ctx context.Context, session profiles.Session) (*Subscri
 	return Open(ctx, session, u.opts)
 }
 
-// fits returns why a delivery is none to this subscription.
+// fits returns why a delivery does not belong to this subscription.
 func (u *upstream) fits(d *Delivery) error {
 	if u.holds && d.Cursor < *u.opts.After {
 		return errBack(d.Cursor, *u.opts.After)

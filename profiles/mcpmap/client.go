@@ -45,7 +45,7 @@ type Call struct {
 	// Shared says that the calls of several clients use the connection. A response with the id
 	// of another request is refused: the client that has asked may have asked others, too,
 	// and would take it for their answer. An error without an id, or with null, passes. An
-	// answer to initialize is refused unless it names a new session of its own, see
+	// answer to initialize is refused unless it names a new session, see
 	// MaxSession: the requests of one client would be in the session of another.
 	Shared bool
 
@@ -66,11 +66,11 @@ type Events struct {
 	// Notification is called with a notification, unchanged. It may keep octets.
 	Notification func(octets []byte)
 
-	// Forward, if not nil, is called in place of Notification, also with what the notification
+	// Forward, if not nil, is called in place of Notification, also with the data that the notification
 	// keeps when it is forwarded.
 	Forward func(octets []byte, keeps profiles.EndToEnd)
 
-	// Request is called with a request of the server, which must be answered.
+	// Request is called with a request of the server; it must be answered.
 	Request func(r *Asked)
 }
 
@@ -266,7 +266,7 @@ func names(session string) error {
 	return nil
 }
 
-// answeredBy returns why a response is none to the call. One that says that the request could
+// answeredBy returns why a response does not belong to the call. One that says that the request could
 // not be read has no id, or null.
 func (out *outgoing) answeredBy(octets []byte) error {
 	var response Message
@@ -293,7 +293,7 @@ func (r *route) release() {
 	}
 }
 
-// route returns the lane of a call: that of its session, else a new one. A call that is
+// route returns the lane of a call: the one of its session, else a new one. A call that is
 // alone on its lane keeps it open until the answer, because its cancellation is sent on the
 // same lane. The caller releases the route.
 func (c *Client) route(ctx context.Context, call *Call, msg *Message) (*route, error) {

@@ -162,7 +162,7 @@ func (c *cutter) element() (name []byte, ok bool) {
 	return c.message.text(value)
 }
 
-// scope walks over a cacheScope, which must be private if anything is cut.
+// scope walks over a cacheScope; it must be private if anything is cut.
 func (c *cutter) scope() {
 	from := c.i
 	c.skip(0)

@@ -108,7 +108,7 @@ func (x *Exchange) Peer() *profiles.Peer { return x.req.Peer() }
 // peer cannot be answered any more.
 func (x *Exchange) Context() context.Context { return x.w.Context() }
 
-// Passage has the request's hops and deadline. Without a deadline that of this endpoint
+// Passage has the request's hops and deadline. Without a deadline the one of this endpoint
 // applies; a subscriptions/listen has none. It may be called until the exchange has ended.
 func (x *Exchange) Passage() profiles.Passage {
 	p := profiles.PassageOf(x.req.Extensions, x.began)
@@ -168,7 +168,7 @@ func (x *Exchange) Pace(ctx context.Context) {
 // see. octets may be reused after the return.
 func (x *Exchange) Notify(octets []byte) { x.Forward(octets, profiles.EndToEnd{}) }
 
-// Forward is Notify for a notification of another endpoint, with what it keeps.
+// Forward is Notify for a notification of another endpoint, with the data that it keeps.
 func (x *Exchange) Forward(octets []byte, keeps profiles.EndToEnd) {
 	told := x.view().concerns(octets)
 	x.mu.Lock()

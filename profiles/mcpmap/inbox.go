@@ -62,7 +62,7 @@ func (b *inbox) run() {
 }
 
 // drained returns a channel that is closed when the present items have been delivered, or
-// nil if there are none.
+// nil.
 func (b *inbox) drained() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -273,7 +273,7 @@ func (c *Client) opened(out *outgoing, msgID []byte) {
 	c.deliverEarly()
 }
 
-// initialized is called when the session of an initialize is known, or there is none.
+// initialized is called when the session of an initialize is known, or will not come.
 func (c *Client) initialized() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -58,7 +58,7 @@ func (v view) may(operation, name string) bool {
 func (v view) open() bool { return v.access == profiles.Everyone }
 
 // cut returns the answer to a list request without the elements that the peer may not see.
-// If it may see all of them, it returns the answer itself.
+// If it may see all elements, it returns the answer itself.
 func (v view) cut(l *list, response []byte) ([]byte, *profiles.Error) {
 	if v.open() {
 		return response, nil

@@ -98,7 +98,7 @@ func (m *Message) Method() []byte {
 	return text
 }
 
-// Tool returns the unescaped name of the tool of a tools/call, or nil if there is none.
+// Tool returns the unescaped name of the tool of a tools/call, or nil.
 func (m *Message) Tool() []byte {
 	text, _ := m.text(m.tool)
 	return text

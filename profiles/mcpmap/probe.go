@@ -23,7 +23,7 @@ const (
 		`"protocolVersion":"` + ProbeVersion + `","capabilities":{},"clientInfo":` + probeClient + `}}`
 )
 
-// DiscoveredModern reports whether the result of ProbeDiscover is that of a server of the
+// DiscoveredModern reports whether the result of ProbeDiscover comes from a server of the
 // modern era. Nil is no result.
 func DiscoveredModern(result []byte) bool {
 	var r struct {

@@ -233,7 +233,7 @@ func (s *serverSession) leftBehind(msg *message, err error, p path) bool {
 	return true
 }
 
-// await forwards the client's answer to the server, or reports that there is none.
+// await forwards the client's answer to the server, or reports that it is missing.
 func (s *serverSession) await(msg *message, call profiles.Call, p path) {
 	defer call.Close()
 	ctx, cancel := context.WithTimeout(s.ctx, s.m.opts.LongIdle)

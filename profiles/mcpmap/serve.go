@@ -131,7 +131,7 @@ func (m *Mapping) allowed(req *profiles.Request, msg *Message, server string) er
 }
 
 // act is a request or a notification for a server. Messages for calls and sessions of this
-// side are answers to what this side has begun.
+// side are answers to requests of this side.
 func (m *Mapping) act(req *profiles.Request) (profiles.Act, error) {
 	var msg Message
 	if err := msg.Scan(req.Payload); err != nil {

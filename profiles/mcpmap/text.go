@@ -6,7 +6,7 @@ import (
 )
 
 // appendUnescaped appends the unescaped content of a JSON string, given without its quotes.
-// ok is false if it has half a surrogate pair, which is no character; U+FFFD is written in
+// ok is false if it has half a surrogate pair; U+FFFD is written in
 // its place.
 func appendUnescaped(dst, s []byte) (out []byte, ok bool) {
 	ok = true

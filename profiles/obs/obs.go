@@ -83,8 +83,8 @@ func New(opts Options) *Contexts {
 func (c *Contexts) Profile() *profiles.Profile { return c.profile }
 
 // Trace returns the trace context of an exchange: the one bound to its msg_id, else to the
-// key of its lifecycle, which may be empty, else to the connection. It returns false if
-// there is none. On a connection without contexts it is cheap.
+// key of its lifecycle, if not empty, else to the connection. It returns false
+// without one. On a connection without contexts it is cheap.
 func (c *Contexts) Trace(session profiles.Session, msgID, lifecycle []byte) (profiles.Trace, bool) {
 	conn := c.table.Find(session)
 	if conn == nil {

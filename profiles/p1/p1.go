@@ -52,7 +52,7 @@ func Missing(field string) error {
 }
 
 // TooLong returns the error for a field of n octets, more than its bound. The
-// detail is that of the profile, and may be empty. Inlined, it would make the
+// detail belongs to the profile and may be empty. Inlined, it would make the
 // functions that decode half as long again.
 //
 //go:noinline

@@ -104,7 +104,7 @@ func (h *Hints) Forward(ctx context.Context, lane profiles.Lane, m *profiles.Onw
 }
 
 // NotTaken begins the Text of an error for hints that the next hop has refused; the hint or
-// the code of its refusal follows. MustNotTaken begins that for a MUST that it cannot take.
+// the code of its refusal follows. MustNotTaken begins the one for a MUST that it cannot take.
 const (
 	NotTaken     = "the hints were not taken by the next endpoint"
 	MustNotTaken = "a hint is a MUST, and the next endpoint"
@@ -158,7 +158,7 @@ func send(ctx context.Context, lane profiles.Lane, msgID []byte, hints []profile
 	return nil
 }
 
-// onward returns hints for the next hop, the strongest first: those of a target as they are,
+// onward returns hints for the next hop, the strongest first: the ones of a target unchanged,
 // unless scope is empty, the others in that scope. Hints that get the same scope are merged
 // for each key, except different values of a MUST: both apply here, and one hint cannot
 // express them.

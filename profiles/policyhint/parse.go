@@ -78,7 +78,7 @@ func scopeOf(prefix string, id []byte) string { return prefix + hex.EncodeToStri
 func messageScope(msgID []byte) string { return scopeOf(profiles.ScopeMessage, msgID) }
 
 // hints returns the constraints of a Set, checked. With a msg_id they are for that message
-// only, and must be without a scope of their own.
+// only, and must not have a scope.
 func (m *Set) hints(msgID []byte) ([]profiles.Hint, error) {
 	list := make([]profiles.Hint, len(m.Constraints))
 	for i := range m.Constraints {

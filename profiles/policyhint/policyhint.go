@@ -27,7 +27,7 @@
 // lifecycle, target:<name> for an MCP server, a kind of task or a method. All hints for an
 // action apply together: a narrower scope does not relax a wider one.
 //
-// In one scope a key has one value, that of the strongest mode; a weaker hint is accepted
+// In one scope a key has one value, from the strongest mode; a weaker hint is accepted
 // without effect. Of two MUST hints with different values the second is a violation,
 // CONFLICT. Otherwise the later of two hints with the same mode applies. A SET is accepted
 // completely or not at all.
@@ -62,8 +62,8 @@ const (
 // Targets has the declarations of everything that acts for peers behind this endpoint. It
 // must not block, and is safe for concurrent use.
 type Targets interface {
-	// Target returns the declaration of what acts for a name of a profile, as in profiles.Access:
-	// a server, a worker, a partner, or this endpoint itself. False means that there is none.
+	// Target returns the declaration of the executor for a name of a profile, as in profiles.Access:
+	// a server, a worker, a partner, or this endpoint itself. False means that it has no declaration.
 	Target(profile, name string) (*Target, bool)
 }
 
@@ -127,7 +127,7 @@ func New(opts Options) *Hints {
 // Profile returns the profile by which peers set them, the same one each time.
 func (h *Hints) Profile() *profiles.Profile { return h.profile }
 
-// Attach returns ctx with the hints for a message: those of its connection, of its
+// Attach returns ctx with the hints for a message: the ones of its connection, of its
 // lifecycle and of targets. On a connection without hints it is cheap.
 func (h *Hints) Attach(ctx context.Context, p *profiles.Profile, req *profiles.Request) context.Context {
 	conn := h.table.Find(req.Session)

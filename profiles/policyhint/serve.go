@@ -115,7 +115,7 @@ func (t *Target) violates(hints []profiles.Hint) *profiles.Violation {
 	return nil
 }
 
-// targets returns the declarations of which one is that of the executor; never none. A
+// targets returns the declarations of which one belongs to the executor; never none. A
 // target without a declaration has an empty one.
 func (h *Hints) targets(act *profiles.Act, name string) (list []*Target) {
 	for _, text := range act.Agents {

@@ -136,7 +136,7 @@ func (c *connection) replace(name string, hints []profiles.Hint) {
 	}
 }
 
-// share collects the hints that may apply to every exchange.
+// share collects the hints that can apply to every exchange.
 func (c *connection) share() {
 	c.shared = nil
 	for name, s := range c.scopes {

@@ -18,7 +18,7 @@ var ErrClosed = errors.New("profiletest: the connection was closed")
 
 // Session is one end of an in-memory connection without a wire: messages are
 // dispatched, in order and on a separate goroutine, to the registry of the
-// other end. It keeps the promises of profiles.Session, and tests those of a
+// other end. It keeps the promises of profiles.Session, and tests the promises of a
 // handler: the octets of a request are overwritten when Serve returns, those of
 // a held one when it has ended.
 //

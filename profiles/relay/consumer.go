@@ -133,7 +133,7 @@ var (
 
 // Consume attaches to a topic at a relay on a separate lane, and returns after the
 // confirmation of the relay. With maxInFlight 0 the relay chooses the number of unanswered
-// deliveries. The caller must close the Consumer. Errors are those of the RPC call.
+// deliveries. The caller must close the Consumer. Errors come from the RPC call.
 func (s *Service) Consume(ctx context.Context, session profiles.Session, topic string, maxInFlight int) (*Consumer, error) {
 	if s.opts.Open == nil {
 		return nil, errNoOpen
@@ -202,7 +202,7 @@ func (c *Consumer) attach(ctx context.Context, params []byte, maxInFlight int, e
 }
 
 // enter routes deliveries of the lane and the topic to this consumer. Two consumers of one
-// topic on one lane are allowed only if each attempt is a Delivery of its own.
+// topic on one lane are allowed only if each attempt is a separate Delivery.
 func (c *Consumer) enter() error {
 	b := &c.s.inboxes
 	b.mu.Lock()

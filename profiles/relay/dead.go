@@ -77,7 +77,7 @@ type DeadPage struct {
 	Dead []Dead `json:"dead"`
 	Next string `json:"next,omitempty"` // set if there may be more; see DeadParams
 
-	// Held are those of the requested ids that are not dead, and that a partner does not
+	// Held are the requested ids that are not dead, and that a partner does not
 	// accept now.
 	Held []Held `json:"held,omitempty"`
 }
@@ -187,7 +187,7 @@ type shelf struct {
 	owner  string // the publisher in the ids
 }
 
-// shelves are all of them, in the order of a listing.
+// shelves are all shelves, in the order of a listing.
 func (s *Service) shelves(identity string) []shelf {
 	alias, peer := s.alias(identity), profiles.Link(identity)
 	return []shelf{
@@ -238,7 +238,7 @@ func (l *listing) list(ctx context.Context, session profiles.Session, identity s
 	return nil
 }
 
-// maxLooked limits the dead deliveries among which those of the callers of a peer are looked
+// maxLooked limits the dead deliveries among which the ones of the callers of a peer are looked
 // for.
 const maxLooked = 10_000
 
@@ -280,7 +280,7 @@ func (s *Service) awayFor(session profiles.Session, shelves []shelf) []shelf {
 	return shelves
 }
 
-// listIDs fills the page with what was asked for.
+// listIDs fills the page with the requested ids.
 func (l *listing) listIDs(ctx context.Context, shelves []shelf) error {
 	for _, deliveryID := range l.p.IDs {
 		for _, shelf := range shelves {

@@ -14,7 +14,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// To a partner this endpoint is the publisher of all that it passes on. The id of a delivery
+// To a partner this endpoint is the publisher of everything that it passes on. The id of a delivery
 // there says whose it is, to this endpoint alone, so that the partner's notice of its death
 // is kept here, and told to its publisher.
 
@@ -62,7 +62,7 @@ func (s *Service) partner(identity string) (name string, ok bool) {
 	return s.opts.Partner(identity)
 }
 
-// death is that of a delivery at a partner.
+// death is the death of a delivery at a partner.
 type death struct {
 	partner  string // its name
 	identity string // and who it is
@@ -109,7 +109,7 @@ func (d *death) keep(ctx context.Context, s *Service) error {
 	return nil
 }
 
-// record returns what is kept of the death: what the partner lists of it.
+// record returns the record of the death, as the partner lists it.
 func (d *death) record(ctx context.Context, s *Service) (*record, error) {
 	now := s.opts.Now()
 	r := &record{topic: d.partner + "/", reason: d.reason, taken: now, died: now}
@@ -132,7 +132,7 @@ func (d *death) record(ctx context.Context, s *Service) (*record, error) {
 	return r, nil
 }
 
-// FindDead looks for a dead delivery of this side in what swp.relay.dead lists, which call
+// FindDead looks for a dead delivery of this side in the list of swp.relay.dead, which call
 // calls. It returns nil if it is not listed.
 func FindDead(call func(params []byte) ([]byte, error), id []byte) (*Dead, error) {
 	for d, err := range profiles.Pages(func(after string) ([]Dead, string, error) {
@@ -191,7 +191,7 @@ func (s *Service) linkTo(partner string) *onward {
 // errAsked answers for a partner that has custody and cannot be asked.
 var errAsked = profiles.LinkFault(profiles.DetailLinkDown, "the partner has taken custody of it and cannot be asked now", true, nil)
 
-// standing returns how a delivery of an identity stands, wherever it is kept.
+// standing returns the progress of a delivery of an identity, here or at a partner.
 func (s *Service) standing(ctx context.Context, identity, id string) (State, uint32, error) {
 	here := itemID(identity, id)
 	state, attempts, err := s.stand(ctx, here)

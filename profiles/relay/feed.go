@@ -55,7 +55,7 @@ const (
 	// maxPace limits the pending leases of one queue. They share a commit of the Store.
 	maxPace = 64
 
-	// leaseMargin is the time of a lease beyond that of an attempt, for storing the
+	// leaseMargin is the time of a lease after the end of an attempt, for storing the
 	// outcome.
 	leaseMargin = 5 * time.Second
 )

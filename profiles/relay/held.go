@@ -91,7 +91,7 @@ func (l *listing) listHeld(ctx context.Context, id string) error {
 	return nil
 }
 
-// FindHeld looks for a delivery of this side in what swp.relay.dead lists as held, which
+// FindHeld looks for a delivery of this side among the held ones that swp.relay.dead lists, which
 // call calls. It returns nil if it is not listed.
 func FindHeld(call func(params []byte) ([]byte, error), id []byte) (*Held, error) {
 	page, err := pageOf(call, DeadParams{IDs: [][]byte{id}})

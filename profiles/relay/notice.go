@@ -18,7 +18,7 @@ type herald struct {
 	seat *seat
 }
 
-// heraldKey is a session, and of whose deliveries it is told: dead here, or at a partner.
+// heraldKey is a session, and the owner of the deliveries in its notices: dead here, or at a partner.
 type heraldKey struct {
 	session   profiles.Session
 	publisher string

@@ -237,7 +237,7 @@ type Receipt struct {
 
 // Send publishes to a relay and returns when the relay has custody: the relay is then
 // responsible for the delivery. The error is a *profiles.PeerError if the relay refused, an
-// *profiles.Error if either side refused the message, or that of the context; in the last
+// *profiles.Error if either side refused the message, or the error of the context; in the last
 // case the relay may have the delivery, and Send can be repeated. Callers on one lane share
 // a stream.
 func Send(ctx context.Context, on profiles.Caller, p *Publication) (Receipt, error) {

@@ -39,7 +39,7 @@
 // of that call, with the publisher's identity (extension 16) and how many
 // endpoints they have passed (48). Consumers of a topic take turns, each with at
 // most max_in_flight unanswered deliveries, so that a slow one holds up nobody.
-// A delivery can also be answered by an ACK or NACK with a msg_id of its own; if
+// A delivery can also be answered by an ACK or NACK with a new msg_id; if
 // deliveries of the same id by several publishers are open, extension 16 selects
 // one.
 //
@@ -93,7 +93,7 @@ type Options struct {
 	TTL time.Duration
 
 	// Retention is the maximum time for which an unprocessed delivery is stored; default 7
-	// days. DeadRetention is that of a dead delivery, from its death and again from the
+	// days. DeadRetention holds for a dead delivery, from its death and again from the
 	// acknowledgement of the notice.
 	Retention, DeadRetention time.Duration
 
@@ -151,7 +151,7 @@ type Options struct {
 
 	// Wrong is called for an answer with which a partner breaks the protocol: to a delivery,
 	// which is published again after a pause, or to a question about one (operation status).
-	// name is the topic here, or that of the partner. It must not block. May be nil.
+	// name is the topic here, or at the partner. It must not block. May be nil.
 	Wrong func(partner, publisher, operation, name string, err error)
 
 	// Refused is called for a delivery that a partner, or an endpoint behind it, has refused

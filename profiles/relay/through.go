@@ -257,7 +257,7 @@ func (s *Service) laneTo(ctx context.Context, session profiles.Session) (*shared
 	return l, nil
 }
 
-// sharedLane is laneTo with a lane that was opened, for when there is none.
+// sharedLane is laneTo with a new lane if none is open.
 func (s *Service) sharedLane(session profiles.Session, opened profiles.Lane) *sharedLane {
 	s.mu.Lock()
 	defer s.mu.Unlock()

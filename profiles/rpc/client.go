@@ -207,7 +207,7 @@ func violation(text string) error {
 	return profiles.Errorf(profiles.InvalidProfilePayload, "rpc: %s", text)
 }
 
-// Keeps returns what the last answer, that of the last Recv, keeps when it is forwarded.
+// Keeps returns what the last answer, from the last Recv, keeps when it is forwarded.
 func (s *Stream) Keeps() profiles.EndToEnd { return s.keeps }
 
 // Result returns the result of a successful call, valid until Close.

@@ -13,7 +13,7 @@ import (
 )
 
 // Outcomes keeps the outcomes of calls that had an idempotency_key. A store of
-// package store fits; see there for what the methods mean. What this package
+// package store fits, which documents the methods. What this package
 // promises on top of it:
 //
 //   - A key belongs to the authenticated identity that used it, and stands for

@@ -59,7 +59,7 @@ func (p *Pending) came(req *profiles.Request, m *method) {
 func (p *Pending) Passage() profiles.Passage { return p.passage }
 
 // After calls f once every message deferred earlier on the caller's stream is done, or
-// those with the given msg_ids (see profiles.Request); at once if there is none. f must not
+// those with the given msg_ids (see profiles.Request); at once if none is open. f must not
 // block. It may be called only until Held returns.
 func (p *Pending) After(f func(), of ...[]byte) {
 	if p.after == nil || !p.after(f, of...) {
@@ -76,7 +76,7 @@ func (p *Pending) Context() context.Context { return p.ctx }
 // A peer that is too slow is disconnected: call Pace first for backpressure.
 func (p *Pending) Item(item []byte) error { return p.ForwardItem(item, profiles.EndToEnd{}) }
 
-// ForwardItem is Item for an item of another endpoint, with what it keeps.
+// ForwardItem is Item for an item of another endpoint, with the data that it keeps.
 func (p *Pending) ForwardItem(item []byte, keeps profiles.EndToEnd) error {
 	if p.ctx.Err() != nil {
 		return profiles.ErrFinished
@@ -107,7 +107,7 @@ func (p *Pending) Return(result []byte) error {
 	return p.ForwardResult(result, profiles.EndToEnd{})
 }
 
-// ForwardResult is Return for a result of another endpoint, with what it keeps.
+// ForwardResult is Return for a result of another endpoint, with the data that it keeps.
 func (p *Pending) ForwardResult(result []byte, keeps profiles.EndToEnd) error {
 	if p.run != nil {
 		return p.run.finish(outcome{result: append([]byte{}, result...), keeps: keeps})

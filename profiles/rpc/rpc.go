@@ -11,11 +11,11 @@
 //
 // The built-in methods are swp.ping (alive), swp.echo (params come back),
 // swp.info (what this endpoint offers) and swp.sync (answered once all earlier
-// frames of the stream are processed and what they had to commit is committed).
+// frames of the stream are processed and their data is committed).
 //
 // A request with an idempotency_key is run once: its terminal outcome is kept
 // for the replay window, 24 hours by default, and answers every repetition. See
-// Outcomes for what exactly is promised.
+// Outcomes for the exact promises.
 //
 // A request with extension 49 ends with ERR timeout when the milliseconds that
 // it names have passed.
@@ -48,7 +48,7 @@ type Options struct {
 	Resolve func(name string) (Method, bool)
 
 	// Toward returns a method of another endpoint, for a call with a target (extension 52).
-	// For the rules the method is named target/name. The error says why there is none. Nil:
+	// For the rules the method is named target/name. The error says why it has none. Nil:
 	// a call with a target is refused.
 	Toward func(target, name string) (Method, error)
 

@@ -240,7 +240,7 @@ func (r *run) finish(o outcome) error {
 	r.octets, r.request = 0, nil
 	r.t.mu.Unlock()
 	// If the method failed because this endpoint stops, the call has not ended: its record
-	// stays that of an interrupted call.
+	// stays the outcome of an interrupted call.
 	cutOff := o.failed != nil && errors.Is(context.Cause(r.pending.ctx), ErrStopped)
 	r.close()
 	if cutOff {
@@ -251,7 +251,7 @@ func (r *run) finish(o outcome) error {
 	return nil
 }
 
-// keep commits the outcome, or removes the record if there is none.
+// keep commits the outcome, or, without one, removes the record.
 func (r *run) keep() {
 	t := r.t
 	t.mu.Lock()

@@ -87,7 +87,7 @@ func (s *service) request(req *profiles.Request, w profiles.Responder) error {
 	return s.hold(req, &in, m, left)
 }
 
-// method returns the method with a name, nil if there is none.
+// method returns the method with a name, or nil.
 func (s *service) method(name []byte) *method {
 	m := s.methods[string(name)]
 	if m != nil || s.resolve == nil {

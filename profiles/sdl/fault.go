@@ -31,7 +31,7 @@ const (
 // details.reason.
 const DetailNotServed = "sdl_not_served"
 
-// DetailMismatch is the detail for an envelope whose type differs from that of its message.
+// DetailMismatch is the detail for an envelope whose type differs from the type of its message.
 const DetailMismatch = "sdl_type"
 
 // Fault is the reason for a refusal, in terms of A2A-SDL.
@@ -98,7 +98,8 @@ func faultOf(e *profiles.Error) *Fault {
 		f.Code = CodeInternal
 	}
 	if e.Domain || e.Code == profiles.SecurityPolicy && !e.Denied {
-		// A2A-SDL has no code for forwarding, for hints, credentials and callers, and for who does not speak it.
+		// A2A-SDL has no code for forwarding, hints, credentials and callers, and for peers
+		// without the language.
 		f.Reason, f.Text = e.Detail, e.Text
 	}
 	switch e.Detail {

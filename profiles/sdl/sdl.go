@@ -15,8 +15,8 @@
 // counters and the error budget get a canonical code: ERR_SECURITY_POLICY where
 // security was at stake, replay included, ERR_INVALID_PROFILE_PAYLOAD where it was
 // the shape. A content type that nobody serves here is an ordinary answer. An
-// envelope whose type is not that of its message is refused without an answer, and
-// so is everything that is no request.
+// envelope whose type differs from its message is refused without an answer, and
+// so is everything but a request.
 //
 // # Order
 //
@@ -204,7 +204,7 @@ func New(o Options) (*Service, error) {
 // Profile returns the profile that serves peers. It is the same for each call.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
 
-// Session returns the last session of an identity as an agent; false if there is none.
+// Session returns the last session of an identity as an agent, or false.
 func (s *Service) Session(identity, agentID string) (profiles.Session, bool) {
 	return s.agents.session(identity, agentID)
 }

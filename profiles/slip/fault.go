@@ -65,7 +65,7 @@ func denied(format string, args ...any) *profiles.Error {
 	return e
 }
 
-// Refuse returns an error with which Receive refuses a message with a code of its own.
+// Refuse returns an error with which Receive refuses a message with a given code.
 func Refuse(code, text string) error {
 	e := fault(profiles.NotFound, code, "%s", text)
 	e.Domain = true

@@ -59,7 +59,7 @@ type HandlesOptions struct {
 }
 
 // Handles stores the meanings of handles. Above the total limit it forgets the oldest
-// handle, above that of an identity the oldest one of that identity.
+// handle, above the limit of an identity its oldest one.
 type Handles struct {
 	opts HandlesOptions
 

@@ -11,7 +11,7 @@
 // its messages are kept. With Options.Receive it is instead the end of an agent. Send
 // and Check are the sending side.
 //
-// # Who speaks, and to whom
+// # Senders and receivers
 //
 // The agents of SLIP v1 are agent_ids. Those of nSLIP are numbers, which
 // Options.Numbers maps to agent_ids; a number without an entry is refused with
@@ -124,7 +124,7 @@ type Options struct {
 	// others it is passed on as it came.
 	Forms map[string]uint64
 
-	// Anchors are those of this installation, default the core of UCR 1.0.0.
+	// Anchors are the ones of this installation, default the core of UCR 1.0.0.
 	Anchors *ucr.Table
 
 	// Handles resolves handles, default a new Handles.

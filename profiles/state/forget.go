@@ -8,7 +8,7 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Forgotten is the result of MethodForget: what was there and is deleted.
+// Forgotten is the result of MethodForget: the deleted data.
 type Forgotten struct {
 	State bool `json:"state"`
 }

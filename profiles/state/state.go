@@ -31,7 +31,7 @@
 //
 // The endpoint does not interpret deltas. Deltas of a state are kept in the
 // order in which they came, octet for octet, beside the state that their sender
-// sees, and whoever sees that may read them, by the RPC method swp.state.deltas.
+// sees, and identities that see it may read them, by the RPC method swp.state.deltas.
 // The same delta sent again by the same identity is not kept twice.
 //
 // Specification: SWP profiles §17.

@@ -17,7 +17,7 @@ const (
 
 // SetPartner replaces the tools of a partner, which are listed as partner/tool_id: to
 // identities that may call or get them, but never to partners. Invalid tools are omitted, and
-// so is a version that is there already.
+// so is a duplicate version.
 func (s *Service) SetPartner(partner string, tools []Tool) {
 	list := make([]*entry, 0, len(tools))
 	octets := 0

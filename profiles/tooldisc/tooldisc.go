@@ -9,16 +9,16 @@
 //
 // # Tools of MCP servers
 //
-// A tool is server/tool; its version is that of the server; its descriptor is the
+// A tool is server/tool; its version is the server's; its descriptor is the
 // server's, octet for octet; its schema_ref is the hash of the octets of its
 // inputSchema, which BlobFor returns. A peer sees the tools that it may call, and
 // no others.
 //
 // A server is first read when somebody asks for its tools, who then waits for
-// it. From then on the tools are kept up to date, by what the server says of
+// it. From then on the tools are kept up to date, by the notifications of
 // changes or else every Refresh, for as long as somebody asks for them now and
 // then. A server that cannot be read is read again later and later, up to a
-// minute; what it had before is told meanwhile.
+// minute; until then its old tools are listed.
 //
 // # Pages and versions
 //
@@ -75,7 +75,7 @@ type Options struct {
 	// Servers are the MCP servers, by the names that peers call them by.
 	Servers map[string]Server
 
-	// Tools are listed in addition to those of the servers. Their tool_ids must not begin
+	// Tools are listed in addition to the tools of the servers. Their tool_ids must not begin
 	// with the name of a server and a slash.
 	Tools []Configured
 
@@ -255,7 +255,7 @@ func (s *Service) Set(servers map[string]Server, tools []Configured) error {
 }
 
 // SetPace changes when tools are read. Servers that are followed are read again, at the new
-// pace; meanwhile their tools stay listed. It fails for a negative duration, and then
+// pace; until then their tools stay listed. It fails for a negative duration, and then
 // changes nothing.
 func (s *Service) SetPace(p Pace) error {
 	if p.Refresh < 0 || p.Idle < 0 {

@@ -81,7 +81,7 @@ func (w *watch) start() {
 	})
 }
 
-// again begins to follow the server anew, if it is followed or all servers are.
+// again restarts following the server, if it is followed or all servers are.
 func (w *watch) again() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -41,16 +41,16 @@ type Options struct {
 	// equal that of Records. The octets of sealed blobs are synced in any case.
 	Durability store.Durability
 
-	// Quota limits the octets of all owners, QuotaPerOwner those of one owner; default 10
+	// Quota limits the octets of all owners, QuotaPerOwner the octets of one owner; default 10
 	// GiB and 1 GiB. Notes count as well. For the owner "" only Quota applies.
 	Quota, QuotaPerOwner int64
 
-	// Items limits the number of parts and blobs, ItemsPerOwner that of one owner; default
+	// Items limits the number of parts and blobs, ItemsPerOwner the number of one owner; default
 	// 65,536 and 16,384. Their names are held in memory.
 	Items, ItemsPerOwner int
 
 	// QueueLength and QueueOctets limit the pending operations; default 4,096 operations
-	// and 64 MiB. A single operation is accepted whatever its size.
+	// and 64 MiB. A single operation of any size is accepted.
 	QueueLength, QueueOctets int
 
 	// Writers is the number of names that are written concurrently, Readers the number of

@@ -128,7 +128,7 @@ func (s *Store) giveBack(name string, octets uint64, items int) {
 	s.charge(name, -int64(octets), -items)
 }
 
-// live returns the part of an item; nil if there is none or it has expired. The caller
+// live returns the part of an item, or nil if it is missing or has expired. The caller
 // holds mu, or is the goroutine of the item.
 func (it *item) live(now int64) *record {
 	if it.part == nil || over(it.part.expires, now) {
@@ -137,7 +137,7 @@ func (it *item) live(now int64) *record {
 	return it.part
 }
 
-// intact returns the blob of an item; nil if there is none, or it has expired or is
+// intact returns the blob of an item, or nil if it is missing, has expired or is
 // damaged. The caller holds mu, or is the goroutine of the item.
 func (it *item) intact(now int64) *record {
 	if it.blob == nil || it.damaged || over(it.blob.expires, now) {

@@ -6,7 +6,7 @@ import (
 )
 
 // sweepEvery is the longest pause of the sweeper. The clock of the store may run
-// differently from that of the timer.
+// differently from the clock of the timer.
 const sweepEvery = time.Minute
 
 // sweeper removes expired parts and blobs until the store is closed.

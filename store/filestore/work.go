@@ -23,7 +23,7 @@ type growth struct {
 }
 
 // maxBatch limits the octets that are written before one sync; a single larger operation is
-// a batch of its own.
+// a separate batch.
 const maxBatch = 16 << 20
 
 // submit never waits. A separate goroutine reports refusals.

@@ -7,7 +7,7 @@ import (
 )
 
 // checkpointer writes the write-ahead log back into the database, so that the log does not
-// grow. Most of this happens on a connection of its own, concurrently with the writer. The
+// grow. Most of this happens on a separate connection, concurrently with the writer. The
 // writer does the rest between two transactions; then the log is empty and restarts at its
 // beginning.
 type checkpointer struct {

@@ -145,7 +145,7 @@ func (w *writer) number(o *owner) {
 	w.owners.byID[o.id] = o
 }
 
-// charge adds octets, which may be negative, to the usage of an owner.
+// charge adds octets, possibly negative, to the usage of an owner.
 func (w *writer) charge(o *owner, octets int64) {
 	o.used += octets
 	w.owners.total += octets

@@ -36,7 +36,7 @@ func (r *room) count(items, octets int64) {
 	r.held.Octets += items * octets
 }
 
-// rooms holds the queues with a limit of their own.
+// rooms holds the queues with separate limits.
 type rooms map[logName]*room
 
 // markCommitted marks the usage as committed and publishes it to readers.

@@ -2,7 +2,7 @@
 // Go.
 //
 // One goroutine writes. Operations submitted during a commit go into the next transaction,
-// so that one fsync serves many acknowledgements. Readers have connections of their own and
+// so that one fsync serves many acknowledgements. Readers have their own connections and
 // see committed data.
 package sqlstore
 
@@ -27,9 +27,9 @@ type Options struct {
 	// Durability is the durability of an acknowledgement; default store.Power.
 	Durability store.Durability
 
-	// Quota limits the octets of all owners, QuotaPerOwner those of one owner; default 10
+	// Quota limits the octets of all owners, QuotaPerOwner the octets of one owner; default 10
 	// GiB and 1 GiB. A record counts the octets of its names and value, an entry those of
-	// id and data, a log those of its names; each counts Overhead in addition. The owner ""
+	// id and data, a log the octets of its names; each counts Overhead in addition. The owner ""
 	// is the node itself: only Quota applies to it.
 	Quota         int64
 	QuotaPerOwner int64
@@ -41,7 +41,7 @@ type Options struct {
 	Remembered int
 
 	// QueueLength and QueueOctets limit the pending operations; default 65,536 operations
-	// and 64 MiB. A single operation is accepted whatever its size.
+	// and 64 MiB. A single operation of any size is accepted.
 	QueueLength int
 	QueueOctets int
 

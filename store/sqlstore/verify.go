@@ -111,7 +111,7 @@ func (c *conn) readState(s *Store) (state, error) {
 	return st, nil
 }
 
-// checks is the background check, with a connection of its own.
+// checks is the background check, with a separate connection.
 type checks struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup

@@ -11,7 +11,7 @@ import (
 )
 
 // View reads a store that was closed. It neither changes nor locks anything: if a process
-// opens the store meanwhile, what is read may be out of date, or damaged. It is safe for
+// opens the store at the same time, results can be out of date, or damaged. It is safe for
 // concurrent use.
 type View struct{ s *Store }
 
@@ -74,7 +74,7 @@ func (v *View) Span(ctx context.Context, space, log string) (first, last uint64,
 	return v.s.Span(ctx, space, log)
 }
 
-// QueueNames is that of a Store.
+// QueueNames is like Store.QueueNames.
 func (v *View) QueueNames(ctx context.Context, space, prefix string, most int) ([]string, error) {
 	return v.s.QueueNames(ctx, space, prefix, most)
 }

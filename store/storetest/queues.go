@@ -103,7 +103,7 @@ func (k *kit) wantItem(id, queue, state string, tries int) {
 	}
 }
 
-// bound gives a queue a limit of its own.
+// bound gives a queue its own limit.
 func (k *kit) bound(queue string, most store.Room) {
 	k.Helper()
 	c := make(chan error, 1)

@@ -20,7 +20,7 @@ const maxHeard = 1024
 // callers are the verified assertions of a peer (extension 51), so that a repeated one costs
 // a lookup. The older half is forgotten at once.
 //
-// They have error budgets of their own: a caller may not end the connection of all.
+// They have separate error budgets: a caller may not end the connection of all.
 type callers struct {
 	mu         sync.Mutex
 	now, older map[string]heard
@@ -150,7 +150,7 @@ func (l *lane) hear() error {
 }
 
 // detailCaller marks messages that are refused because of their assertion, or not sent
-// because there is none.
+// because it is missing.
 const detailCaller = "caller"
 
 var errNoLeaf = errors.New("caller: this connection has no certificates")
@@ -185,7 +185,7 @@ func (s *Session) Leaves() (transport.Leaves, bool) {
 }
 
 // Assert makes the session assert callers. f returns the assertion for an identity of
-// profiles.WithCaller, or nil to send none; its error is that of the message. It is called
+// profiles.WithCaller, or nil to send none; its error is the error of the message. It is called
 // for each message that opens an exchange on behalf of a caller, by many goroutines at once,
 // and must not block. A nil f ends that.
 func (s *Session) Assert(f func(identity string) ([]byte, error)) {

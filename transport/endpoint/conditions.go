@@ -50,7 +50,7 @@ func (l *lane) judge(profile *profiles.Profile, named bool, policy profiles.Poli
 	if v == nil {
 		return nil
 	}
-	// A peer that may not use a name does not learn what is declared for it.
+	// A peer that may not use a name does not learn its declaration.
 	rules := l.s.opts.Access
 	if act.Ruled && rules != nil && !rules.Allowed(l.req.Identity(), act.Profile, act.Operation, act.Name) {
 		return profiles.ErrDenied

@@ -55,7 +55,7 @@ func (d *deferrals) push(m *deferral) {
 }
 
 // after queues f behind the open messages and the waiting functions; it returns false if
-// there are none. With msg_ids f waits only for those of these messages that are open.
+// there are none. With msg_ids f waits only for the open ones of these messages.
 func (d *deferrals) after(f func(), of [][]byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -83,7 +83,7 @@ func New(opts Options) (*Endpoint, error) {
 // SetLimits changes the limits for new connections: FrameLimit, Envelope, Freshness, Rate,
 // Window, ReplayWindow and Bounds of o; other fields are ignored. Open connections keep
 // their limits. The bounds for the whole endpoint (Connections, ConnectionsPerIdentity,
-// Handlers, InFlightBytes) apply at once, but nobody is disconnected because of them.
+// Handlers, InFlightBytes) apply at once, but no peer is disconnected because of them.
 // Bounds.Handler applies to later requests of all connections. If
 // New would refuse o, SetLimits fails and changes nothing.
 func (e *Endpoint) SetLimits(o Options) error {

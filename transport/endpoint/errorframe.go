@@ -17,7 +17,7 @@ import (
 //	  uint64 profile_id = 4;  // of the refused message
 //	}
 //
-// It is an answer: its msg_id is that of the refused message, or a new one if that had no
+// It is an answer: its msg_id is the one of the refused message, or a new one if that had no
 // msg_id of a legal length.
 const ErrorProfile = 4096
 

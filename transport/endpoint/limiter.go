@@ -37,7 +37,7 @@ func (p *limiter) expectLate() {
 	p.late = min(p.late+lateOctets, maxLateOctets)
 }
 
-// allowLate subtracts a late answer of size octets from what is allowed, if that suffices.
+// allowLate subtracts a late answer of size octets from the allowance, if it suffices.
 func (p *limiter) allowLate(size int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -35,7 +35,7 @@ type Options struct {
 	Identity func() string
 
 	// Callers verifies who peers act for (extension 51, see profiles.Request.Caller). It
-	// requires Identity. False: what peers assert is ignored.
+	// requires Identity. False: assertions of peers are ignored.
 	Callers bool
 
 	// Envelope holds the limits of E1, in octets.

@@ -110,7 +110,7 @@ func (o *output) sizeOf(env *e1.Envelope) (int, error) {
 	return size, nil
 }
 
-// limits returns the limits of messages to the peer: those of this endpoint, and those of the
+// limits returns the limits of messages to the peer: the ones of this endpoint, and the ones of the
 // peer as far as it has said them.
 func (s *Session) limits() profiles.Limits {
 	most := profiles.Limits{Frame: s.opts.FrameLimit, Payload: s.opts.Envelope.MaxPayload, Extensions: s.opts.Envelope.MaxExtensions}

@@ -214,7 +214,7 @@ func check(p *profiles.Profile, env *e1.Envelope) (err error) {
 const detailGone = "gone"
 
 // unanswerable reports whether a handler failed because its peer has disconnected, which is
-// no violation, or because the terminal answer has been sent already. ctx is that of the
+// no violation, or because the terminal answer has been sent already. ctx is the one of the
 // message, and answered says whether there was such an answer: the error may be that of
 // another exchange, on which the handler depends.
 func (s *Session) unanswerable(ctx context.Context, err error, answered bool) bool {

@@ -65,8 +65,8 @@ type CallReport struct {
 	Context  context.Context // of the caller, for its values
 }
 
-// Digests are SHA-256 sums of what has crossed a connection for one exchange. Both ends
-// compute the same. A zero sum stands for what was not there.
+// Digests are SHA-256 sums of the octets of one exchange on a connection. Both ends
+// compute the same. A zero sum stands for absent octets.
 type Digests struct {
 	// Request and Answer are sums of payloads: of the message that opened the exchange, and
 	// of its answers one behind the other.

@@ -96,7 +96,7 @@ func needsErrorFrame(p *profiles.Profile, req *profiles.Request) bool {
 	return ok && t.Role&(profiles.Initiating|profiles.Concluding) == profiles.Initiating
 }
 
-// refusal asks the profile for its own error message. If the profile panics, there is none.
+// refusal asks the profile for its own error message. If the profile panics, it has none.
 func refusal(p *profiles.Profile, req *profiles.Request, fault *profiles.Error) (answer e1.Envelope, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -181,7 +181,7 @@ func (l *lane) hangUp() {
 	l.discard()
 }
 
-// discard reads, for a limited time and up to a bound, what the peer still sends on a stream
+// discard reads, for a limited time and up to a bound, the rest of the peer's octets on a stream
 // that was half-closed. A socket closed with unread octets sends a reset, which would
 // discard the answer with the reason.
 func (l *lane) discard() {

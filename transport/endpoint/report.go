@@ -61,7 +61,7 @@ func (l *lane) begin() {
 }
 
 // count adds a message of size octets to the totals of the exchange with a msg_id. A message
-// with another one is no answer: the peer records it as an exchange of its own.
+// with another one is no answer: the peer records it as a separate exchange.
 func (e *Endpoint) count(a *account, id []byte, env *e1.Envelope, size int) {
 	a.sent += frame.HeaderSize + size
 	if e.recorder != nil && a.opens && bytes.Equal(env.MsgID, id) {

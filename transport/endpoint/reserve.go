@@ -14,15 +14,15 @@ import (
 // Known is what the peer is known to serve. It is the same as long as the session lives.
 func (s *Session) Known() *profiles.Known { return &s.known }
 
-// Known is that of the session.
+// Known belongs to the session.
 func (l *lane) Known() *profiles.Known { return l.s.Known() }
 
 // askTime bounds how long a peer has to say what it serves.
 const askTime = 10 * time.Second
 
 // refrain returns the *Error for a message that must not be sent, because the peer is not
-// known to serve its profile. A caller that may wait asks the peer first, see Options.Ask.
-// The error path has a switch of its own.
+// known to serve its profile. A caller that can wait asks the peer first, see Options.Ask.
+// The error path has a separate switch.
 func (s *Session) refrain(ctx context.Context, profile uint64, p patience) error {
 	if !s.opts.Reserved || profile == ErrorProfile || s.known.Serves(profile) || profiles.IsProbe(ctx) {
 		return nil

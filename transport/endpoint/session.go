@@ -159,7 +159,7 @@ func (s *Session) runOnly() {
 	s.awaitAnswers(l)
 }
 
-// runStreams serves every stream that the peer opens on a goroutine of its own.
+// runStreams serves every stream that the peer opens on a separate goroutine.
 func (s *Session) runStreams() {
 	s.touch(time.Now())
 	var streams sync.WaitGroup

@@ -26,7 +26,7 @@ type Verdict struct {
 	// Action is what the refusal did to the stream or connection.
 	Action Action
 
-	// The envelope, as far as it was decoded; the other fields are zero.
+	// The envelope, up to the decoded part; the other fields are zero.
 	ProfileID uint64
 	MsgType   uint64
 	Flags     uint64

@@ -10,7 +10,7 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// resetInfo separates this key from other keys that may later be derived from the same
+// resetInfo separates this key from other keys derived from the same
 // certificate key.
 const resetInfo = "swp quic stateless reset"
 

@@ -8,7 +8,7 @@ import (
 )
 
 // windows is the budget for the growth of the receive windows of all connections of a
-// listener. Unread data of a peer occupies memory here. A window that may not grow only
+// listener. Unread data of a peer occupies memory here. A window that cannot grow only
 // makes its connection slower.
 type windows struct {
 	mu    sync.Mutex

@@ -86,7 +86,7 @@ type Options struct {
 func NewListeners(o Options) *Listeners { return &Listeners{o: o} }
 
 // Listen opens every configured listener, or none. It accepts no connection yet. observer
-// is that of the endpoints behind them.
+// belongs to the endpoints behind them.
 func (ls *Listeners) Listen(observer endpoint.Observer) error {
 	ls.observer = observer
 	policy := &transport.Policy{Credentials: ls.o.Credentials}

@@ -34,7 +34,7 @@ func NewMemory() *Memory {
 	return g
 }
 
-// Limit is the soft memory limit in octets, 0 if there is none.
+// Limit is the soft memory limit in octets, or 0.
 func (g *Memory) Limit() uint64 { return g.limit }
 
 // Admit implements endpoint.Options.Admit.

@@ -131,7 +131,7 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 		Fields: fields,
 		Commit: func() bool {
 			// No error is possible: New has accepted the options of the gate, and the
-			// configuration those for A2A.
+			// configuration the ones for A2A.
 			_ = entry.gate.Set(gateOptions(conf))
 			_ = f.a2a.Set(a2aTerms(conf))
 			f.way.SetExchanges(conf.Calls)

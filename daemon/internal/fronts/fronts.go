@@ -177,7 +177,7 @@ func (f *Fronts) Serve(context.Context) {
 	}
 }
 
-// secured returns the present content of the files of http.tls, nil if there are none.
+// secured returns the present content of the files of http.tls, or nil.
 func (f *Fronts) secured() *secured {
 	if f.entry == nil {
 		return nil

@@ -1,5 +1,5 @@
 // Package identity has the certificate of this endpoint and the trust anchors for its
-// peers, and warns before one of them expires.
+// peers, and warns before a certificate expires.
 package identity
 
 import (
@@ -271,7 +271,7 @@ func plain(err error) error {
 	return err
 }
 
-// AddBundle adds the certificates of a PEM file to a pool; all of them must be valid. It
+// AddBundle adds the certificates of a PEM file to a pool; all must be valid. It
 // returns them as anchors of a partner (empty for the common ones), and the content of the
 // file, to detect changes. The error names the file.
 func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets string, err error) {

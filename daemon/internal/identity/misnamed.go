@@ -18,7 +18,7 @@ type MisnamedError struct {
 	Dialled    bool   // the peer was dialled at an address of the entry
 
 	// Vouched reports whether an authority of the entry has issued the certificate of the
-	// peer. Else anybody may have issued it.
+	// peer. Else any authority may have issued it.
 	Vouched bool
 
 	Err error // of the handshake

@@ -152,7 +152,7 @@ func (p *place) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error) 
 	return one.peers().Connect(client)
 }
 
-// enter admits a request to the server that has the name now; nil if there is none.
+// enter admits a request to the server that has the name now; one is nil without a server.
 func (p *place) enter() (one *server, leave func()) {
 	for one = p.one; one != nil; one = p.servers.named(p.one.name) {
 		if leave, ok := one.enter(); ok {

@@ -273,7 +273,7 @@ func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 }
 
 // observe logs and counts events of children. It does not log lines of standard output,
-// which may be parts of a payload.
+// since they can be parts of a payload.
 func (s *Servers) observe(ev mcpstdio.Event) {
 	fields := []zap.Field{zap.String("server", ev.Server), zap.Int("pid", ev.PID), zap.Error(ev.Err)}
 	switch ev.What {

@@ -74,7 +74,7 @@ type DoorOptions struct {
 		Options(errorFrames bool) endpoint.Options
 	}
 
-	// Keeper decides who is admitted.
+	// Keeper decides about admission.
 	Keeper interface {
 		// Deny returns why an identity is not admitted; nil if it is.
 		Deny(identity string) error

@@ -17,10 +17,10 @@ func (f *Fault) Set(err error) (news bool) {
 	return old == nil || *old != text
 }
 
-// Clear records that there is none any more. It reports whether there was one.
+// Clear removes the fault. It reports whether there was one.
 func (f *Fault) Clear() (was bool) { return f.text.Swap(nil) != nil }
 
-// Text returns the fault, one line for each line of the error; ok is false if there is none.
+// Text returns the fault, one line for each line of the error; ok is false without a fault.
 func (f *Fault) Text() (text string, ok bool) {
 	now := f.text.Load()
 	if now == nil {

@@ -39,7 +39,7 @@ type Part interface {
 	Endpoints() []*endpoint.Endpoint
 	Door() *Door
 
-	// Opened is called when all parts are open, before anyone is admitted.
+	// Opened is called when all parts are open, before a peer is admitted.
 	Opened()
 
 	// Serve works until ctx ends. It may return earlier.

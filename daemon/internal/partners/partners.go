@@ -345,7 +345,7 @@ func (p *Partners) observe(e partner.Event) {
 	}
 }
 
-// Open implements part.Part. Outgoing sessions have limits of their own, so that many
+// Open implements part.Part. Outgoing sessions have separate limits, so that many
 // incoming peers cannot keep a partner from being reached.
 func (p *Partners) Open() error {
 	for _, errorFrames := range []bool{false, true} {

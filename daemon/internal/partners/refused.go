@@ -56,7 +56,7 @@ func (p *Partners) refused(r partner.Refusal) {
 	)...)
 }
 
-// count counts something of a partner, unless it was removed meanwhile.
+// count counts something of a partner, unless it has been removed.
 func (p *Partners) count(c prometheus.Counter, partner string) {
 	c.Inc()
 	if !p.Has(partner) {
@@ -77,7 +77,7 @@ func (p *Partners) wrongDelivery(name, publisher, operation, about string, err e
 	p.wrong(partner.Wrong{Partner: name, Caller: publisher, Profile: "relay", Operation: operation, Name: about, Err: err})
 }
 
-// wrongTask is wrong for a task, whose name begins with that of the partner.
+// wrongTask is wrong for a task, whose name begins with the name of the partner.
 func (p *Partners) wrongTask(owner, task string, err error) {
 	name, _, _ := strings.Cut(task, "/")
 	p.wrong(partner.Wrong{Partner: name, Caller: owner, Profile: "a2a", Operation: "task", Name: task, Err: err})

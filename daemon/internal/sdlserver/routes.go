@@ -42,7 +42,7 @@ func rank(pattern string) int {
 	return 2*(len(pattern)-stars) - min(1, strings.Count(pattern, "**"))
 }
 
-// find returns the target for an agent, empty if there is none.
+// find returns the target for an agent, or "".
 func (r routes) find(agentID string) string {
 	for i := range r {
 		if r[i].names.Match(agentID) {

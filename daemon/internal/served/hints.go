@@ -129,8 +129,8 @@ func (h *Hints) SetTeams(c *config.Config) { h.teams.Store(new(teamTargets(c))) 
 // SetMethods replaces the hints of RPC methods.
 func (h *Hints) SetMethods(c *config.Config) { h.methods.Store(new(methodTargets(c))) }
 
-// Target implements policyhint.Targets. A kind belongs to one worker, agent or team. What has
-// no declaration of its own, and is not behind a partner, this endpoint does itself, but for
+// Target implements policyhint.Targets. A kind belongs to one worker, agent or team. Names
+// without a declaration, and not behind a partner, belong to this endpoint itself, but for
 // servers and tasks: nobody acts for an unknown one.
 func (h *Hints) Target(profile, name string) (*policyhint.Target, bool) {
 	var of []*atomic.Pointer[targets]

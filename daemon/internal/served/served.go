@@ -28,7 +28,7 @@ type Profiles struct {
 // New returns Profiles without content; see Make.
 func New(log *zap.Logger) *Profiles { return &Profiles{log: log} }
 
-// Options configure the profiles, in addition to what the parts offer.
+// Options configure the profiles, in addition to the offers of the parts.
 type Options struct {
 	Version string
 	More    []*profiles.Profile   // profiles of the embedding program
@@ -55,7 +55,7 @@ func (p *Profiles) Make(parts part.List, opts Options) error {
 // Set returns the profiles; nil before Make.
 func (p *Profiles) Set() *all.Set { return p.set }
 
-// Tables lists the profiles that can be served, with those of the embedding program.
+// Tables lists the profiles that can be served, with the profiles of the embedding program.
 func Tables(more []*profiles.Profile) []*profiles.Profile { return slices.Concat(all.Tables(), more) }
 
 // Attach implements profiles.Carrier.

@@ -69,7 +69,7 @@ func artifactOptions(c *config.Config, blobs store.Blobs, key []byte) artifact.O
 // keyTime limits the wait for the store at the start.
 const keyTime = 10 * time.Second
 
-// keptKey returns a secret that is created once and stored, so that what was made with it
+// keptKey returns a secret that is created once and stored, so that data made with it
 // stays valid after a restart.
 func keptKey(records store.Records, space, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keyTime)

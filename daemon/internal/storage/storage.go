@@ -259,7 +259,7 @@ func unwell(err error) string {
 	return "the store cannot be written"
 }
 
-// Describe returns the durability of the store: what survives, and what an acknowledgement
+// Describe returns the durability of the store: which data survives, and what an acknowledgement
 // promises.
 func Describe(c *config.Config) string {
 	if c.Store == config.StoreMemory {

@@ -84,7 +84,7 @@ func (x *Exchanges) Prepare(c *config.Config) (part.Change, error) {
 	}, x.log.Reopen(c.Log.AccessFile)
 }
 
-// PartnerOf returns the partner that an exchange was passed on to, empty if there is none.
+// PartnerOf returns the partner that an exchange was passed on to, or "".
 func (x *Exchanges) PartnerOf(s *profiles.Subject) string {
 	if !x.passedOn[s.Profile] {
 		return ""

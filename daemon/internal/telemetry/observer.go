@@ -25,7 +25,7 @@ type Observer struct {
 }
 
 // NewObserver makes an Observer without metrics; see Count. explain returns what to log as
-// the error of a security event, and what an operator can do; do is empty if nothing is known.
+// the error of a security event, and the remedy for an operator; do is empty if nothing is known.
 func NewObserver(log *zap.Logger, x *Exchanges, explain func(ev *transport.SecurityEvent) (why error, do string)) *Observer {
 	return &Observer{
 		exchanges: x,

@@ -48,7 +48,7 @@ type Options struct {
 	// path it is /v1/traces. Required.
 	Collector string
 
-	// Version and Identity are those of this endpoint.
+	// Version and Identity describe this endpoint.
 	Version, Identity string
 
 	// Failed gets the number of spans that the collector did not accept, on the
@@ -124,7 +124,7 @@ func (t *Tracer) Begin(ctx context.Context, p *profiles.Profile, req *profiles.R
 }
 
 // end records the outcome of the exchange in a span, without the error of the verdict,
-// which may quote the peer.
+// since it can quote the peer.
 func end(span trace.Span, v *endpoint.Verdict) {
 	span.SetAttributes(attribute.String(attrCode, v.Code.String()))
 	if v.Detail != "" {

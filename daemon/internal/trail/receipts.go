@@ -76,7 +76,7 @@ func (t *Trail) RecordCall(r endpoint.CallReport) {
 	}
 }
 
-// sentOutcome is the outcome of an exchange at a partner, as far as it is known without its
+// sentOutcome is the outcome of an exchange at a partner, if known without its
 // profile.
 func sentOutcome(r *endpoint.CallReport) string {
 	switch {

@@ -73,7 +73,7 @@ func (r *roster[C, E]) enlist(name string, conf *C, one E) *enlisted[C, E] {
 	return e
 }
 
-// named returns the current executor of a name; nil if there is none.
+// named returns the current executor of a name, or nil.
 func (r *roster[C, E]) named(name string) *enlisted[C, E] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
