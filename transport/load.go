@@ -23,11 +23,15 @@ func LoadCredentials(cert, key string, authorities ...string) (*Credentials, err
 	roots := x509.NewCertPool()
 	for _, name := range authorities {
 		bundle, err := os.ReadFile(name)
-		if err == nil {
-			err = addAuthorities(roots, bundle)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("transport: authorities of peers: %s: %w", name, err)
+		}
+		certs, err := ParseAuthorities(bundle)
+		if err != nil {
+			return nil, fmt.Errorf("transport: authorities of peers: %s: %w", name, err)
+		}
+		for _, cert := range certs {
+			roots.AddCert(cert)
 		}
 	}
 	if len(authorities) == 0 {
@@ -36,27 +40,26 @@ func LoadCredentials(cert, key string, authorities ...string) (*Credentials, err
 	return &Credentials{Certificate: &pair, Roots: roots}, nil
 }
 
-// addAuthorities adds the certificates of a PEM bundle to a pool. A bundle without
-// certificates, or with a malformed or another block, is an error.
-func addAuthorities(pool *x509.CertPool, bundle []byte) error {
-	n := 0
+// ParseAuthorities returns the certificates of a PEM bundle. It skips text between them. It
+// fails if the bundle has no certificate, one that cannot be read, or another block.
+func ParseAuthorities(bundle []byte) ([]*x509.Certificate, error) {
+	var list []*x509.Certificate
 	for {
 		var block *pem.Block
 		if block, bundle = pem.Decode(bundle); block == nil {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("holds a %.64q, want certificates only", block.Type)
+			return nil, fmt.Errorf("holds a %.64q, want certificates only", block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return fmt.Errorf("certificate %d: %w", n+1, err)
+			return nil, fmt.Errorf("certificate %d: %w", len(list)+1, err)
 		}
-		pool.AddCert(cert)
-		n++
+		list = append(list, cert)
 	}
-	if n == 0 {
-		return errors.New("holds no certificate in PEM form")
+	if len(list) == 0 {
+		return nil, errors.New("holds no certificate in PEM form")
 	}
-	return nil
+	return list, nil
 }

@@ -35,7 +35,7 @@ func (b *Bundle) Encode() []byte {
 
 // DecodeBundle reads the output of Encode.
 func DecodeBundle(text []byte) (*Bundle, error) {
-	authorities, err := Parse(text)
+	authorities, err := transport.ParseAuthorities(text)
 	if err != nil {
 		return nil, err
 	}

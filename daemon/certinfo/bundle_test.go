@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/transport"
 )
 
 func TestABundleSaysWhoAndWhere(t *testing.T) {
@@ -19,7 +20,7 @@ func TestABundleSaysWhoAndWhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	authorities, err := certinfo.Parse(text)
+	authorities, err := transport.ParseAuthorities(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -88,30 +87,6 @@ func usage(cert *x509.Certificate) []string {
 		list = append(list, "server", "client") // not restricted
 	}
 	return list
-}
-
-// Parse returns the certificates of a PEM bundle. It skips other text. It fails if the
-// bundle has no certificate, or one that cannot be read.
-func Parse(bundle []byte) ([]*x509.Certificate, error) {
-	var list []*x509.Certificate
-	for {
-		var block *pem.Block
-		if block, bundle = pem.Decode(bundle); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("holds a %.64q, want certificates only", block.Type)
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d: %w", len(list)+1, err)
-		}
-		list = append(list, cert)
-	}
-	if len(list) == 0 {
-		return nil, errors.New("holds no certificate in PEM form")
-	}
-	return list, nil
 }
 
 // Fits checks whether a certificate in PEM form matches a key.

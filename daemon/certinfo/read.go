@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/slimwire/swp/transport"
 )
 
 // Files are the paths of a certificate, its key and its authorities. Without Key or CA
@@ -68,7 +70,7 @@ func Read(f Files, now time.Time) ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := Parse(text)
+	chain, err := transport.ParseAuthorities(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Cert, err)
 	}
@@ -97,7 +99,7 @@ func Read(f Files, now time.Time) ([]Info, error) {
 		if err != nil {
 			return nil, err
 		}
-		vouching, err := Parse(bundle)
+		vouching, err := transport.ParseAuthorities(bundle)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.CA, err)
 		}

@@ -75,7 +75,7 @@ func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trust.ca: %w", err)
 		}
-		anchors, err := certinfo.Parse(text)
+		anchors, err := transport.ParseAuthorities(text)
 		if err != nil {
 			return nil, fmt.Errorf("trust.ca: %s: %w", name, err)
 		}

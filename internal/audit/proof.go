@@ -16,7 +16,23 @@ import (
 // one exchange. It contains no payload, only SHA-256 sums.
 type Proof struct {
 	Version int `json:"swp_proof"` // 1
+	Statement
 
+	// What proves the Statement: the signed octets of the receipt with the signature and the
+	// certificates, the octets of the exchange, and its path in the tree of hashes.
+	Receipt      []byte   `json:"receipt"`
+	Signature    []byte   `json:"signature"`
+	Certificates [][]byte `json:"certificates"`
+	Exchange     []byte   `json:"exchange"`
+	Index        int      `json:"index"`
+	Path         []string `json:"path"`
+
+	// Sum is the SHA-256 of the file with an empty Sum.
+	Sum string `json:"sha256"`
+}
+
+// Statement is what an endpoint has stated about an exchange.
+type Statement struct {
 	Signer   string    `json:"signer"`    // identity of the endpoint that states it
 	Partner  string    `json:"partner"`   // identity of the other end
 	SignedAt time.Time `json:"signed_at"` // by the clock of the signer
@@ -33,18 +49,6 @@ type Proof struct {
 	Answer   string    `json:"answer_sha256,omitempty"`
 	Began    time.Time `json:"began"` // by the clock of the signer
 	Ended    time.Time `json:"ended"`
-
-	// What proves the members above: the signed octets of the receipt with the signature
-	// and the certificates, the octets of the exchange, and its path in the tree of hashes.
-	Receipt      []byte   `json:"receipt"`
-	Signature    []byte   `json:"signature"`
-	Certificates [][]byte `json:"certificates"`
-	Exchange     []byte   `json:"exchange"`
-	Index        int      `json:"index"`
-	Path         []string `json:"path"`
-
-	// Sum is the SHA-256 of the file with an empty Sum.
-	Sum string `json:"sha256"`
 }
 
 // MaxProof limits the file of a Proof, in octets.

@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/part"
@@ -279,7 +278,7 @@ func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets
 	if err != nil {
 		return nil, "", err
 	}
-	certs, err := certinfo.Parse(bundle)
+	certs, err := transport.ParseAuthorities(bundle)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -143,8 +142,7 @@ func (q *request) result(body []byte) ([]byte, error) {
 
 // streams reports whether a response is a stream of events.
 func streams(r *upstream.Response) bool {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return err == nil && kind == "text/event-stream" && r.Status == http.StatusOK
+	return r.MediaType() == "text/event-stream" && r.Status == http.StatusOK
 }
 
 // restRequest returns the request of an operation by REST: members that the table

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -174,7 +173,7 @@ func (c *backCall) answer(r *upstream.Response) error {
 			return err
 		}
 	}
-	if good && mediaType(r) == mcpheader.Events {
+	if good && r.MediaType() == mcpheader.Events {
 		return c.follow(r)
 	}
 	defer r.Close()
@@ -355,12 +354,4 @@ func (c *backCall) notify(ctx context.Context, octets []byte) {
 func (b *Backend) trouble(err error) {
 	b.stats.failed.Add(1)
 	b.opts.Trouble(err)
-}
-
-func mediaType(r *upstream.Response) string {
-	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return t
 }

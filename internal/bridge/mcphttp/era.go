@@ -130,7 +130,7 @@ func (b *Backend) first(r *upstream.Response, key string) ([]byte, error) {
 		return m.Scan(octets) == nil && m.Check(mcpmap.Response) == nil && (mcpmap.TokenKey(m.ID()) == key || m.Error() != nil)
 	}
 	good := r.Status >= 200 && r.Status <= 299
-	if !good || mediaType(r) != mcpheader.Events {
+	if !good || r.MediaType() != mcpheader.Events {
 		body, err := r.Body()
 		switch {
 		case err == nil && responds(body):

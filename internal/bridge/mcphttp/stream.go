@@ -75,7 +75,7 @@ func (s *backSession) get(ctx context.Context, client *upstream.Client, at *upst
 	switch {
 	case err != nil:
 		return nil, err
-	case r.Status == http.StatusOK && mediaType(r) == mcpheader.Events:
+	case r.Status == http.StatusOK && r.MediaType() == mcpheader.Events:
 		return r, nil
 	case r.Status == http.StatusMethodNotAllowed, r.Status >= 200 && r.Status <= 299:
 		err = errNoStream

@@ -57,7 +57,7 @@ func (m *method) uncertain(code, message string) *rpc.Error {
 
 // statusError is the ERR for a response that is not 2xx.
 func (m *method) statusError(p *rpc.Pending, r *upstream.Response) error {
-	if mediaType(r) == "application/json" {
+	if r.MediaType() == "application/json" {
 		if body, err := r.Body(); err == nil {
 			if failure, ok := parseError(body); ok {
 				return failure

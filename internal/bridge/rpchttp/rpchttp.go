@@ -43,7 +43,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -122,7 +121,7 @@ func (m *method) call(p *rpc.Pending, params []byte) {
 	switch {
 	case r.Status < 200 || r.Status > 299:
 		p.Fail(m.statusError(p, r))
-	case mediaType(r) == "application/x-ndjson":
+	case r.MediaType() == "application/x-ndjson":
 		err = m.stream(p, r)
 	default:
 		var result []byte
@@ -169,14 +168,6 @@ func (m *method) header(p *rpc.Pending, params []byte) http.Header {
 // printable says whether a value of the peer may stand in a header.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
-}
-
-func mediaType(r *upstream.Response) string {
-	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return t
 }
 
 // stream sends items on as they come, until the line that ends the call.

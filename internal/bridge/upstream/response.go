@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"time"
 )
@@ -25,6 +26,16 @@ type Response struct {
 	lines *bufio.Reader
 	line  []byte
 	total int64
+}
+
+// MediaType returns the media type of the body in lower case, without parameters; empty if
+// the server names none.
+func (r *Response) MediaType() string {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
 }
 
 // Await gives the server Options.Silence from now on, until the function that it

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 
 	"github.com/slimwire/swp/internal/bridge/upstream"
@@ -86,7 +85,7 @@ func header(ctx context.Context, t *a2a.Task) http.Header {
 // in its body is for the initiator.
 func refused(r *upstream.Response) error {
 	text := fmt.Sprintf("the worker answered %d %s", r.Status, http.StatusText(r.Status))
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "text/plain" {
+	if r.MediaType() == "text/plain" {
 		if line, err := r.Line(); err == nil && reason(line) != "" {
 			text += ": " + reason(line)
 		}

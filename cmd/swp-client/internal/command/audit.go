@@ -30,22 +30,8 @@ func newAudit(f *flags) *cobra.Command {
 
 // proven is the result of audit check.
 type proven struct {
-	Proven   bool      `json:"proven"`
-	Signer   string    `json:"signer"`
-	Partner  string    `json:"partner"`
-	SignedAt time.Time `json:"signed_at"`
-	Side     string    `json:"side"`
-	Complete bool      `json:"complete"`
-	MsgID    string    `json:"msg_id"`
-	Profile  uint64    `json:"profile_id"`
-	MsgType  uint64    `json:"msg_type"`
-	Caller   string    `json:"caller_sha256,omitempty"`
-	Target   string    `json:"target_sha256,omitempty"`
-	Request  string    `json:"request_sha256"`
-	Answered uint64    `json:"answer_type,omitempty"`
-	Answer   string    `json:"answer_sha256,omitempty"`
-	Began    time.Time `json:"began"`
-	Ended    time.Time `json:"ended"`
+	Proven bool `json:"proven"`
+	audit.Statement
 
 	// Payloads that were given and have the digests of the proof.
 	Payloads []string `json:"payloads,omitempty"`
@@ -74,11 +60,7 @@ Exit status: 0 if it is proven, 1 with the reason if it is not.`,
 		if err != nil {
 			return err
 		}
-		result := proven{
-			Proven: true, Signer: p.Signer, Partner: p.Partner, SignedAt: p.SignedAt, Side: p.Side, Complete: p.Complete, MsgID: p.MsgID,
-			Profile: p.Profile, MsgType: p.MsgType, Caller: p.Caller, Target: p.Target, Request: p.Request, Answered: p.Answered, Answer: p.Answer,
-			Began: p.Began, Ended: p.Ended,
-		}
+		result := proven{Proven: true, Statement: p.Statement}
 		for _, row := range []struct{ what, file, sum string }{{"request", *request, p.Request}, {"answer", *answer, p.Answer}} {
 			if row.file == "" {
 				continue
