@@ -44,7 +44,10 @@ func (d *daemon) makeBase() error {
 	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
 	d.guard, err = guard.New(guard.Options{
 		Access: &d.config.Access, Log: d.log, Running: func() *config.Config { return d.reloader.running },
-		Changed:  func(differs func(identity, server string) bool) { d.served.Set().MCP.RulesChanged(differs) },
+		Changed: func(differs func(identity, server string) bool) {
+			d.served.Set().MCP.RulesChanged(differs)
+			d.served.Set().A2A.RulesChanged()
+		},
 		Security: d.observer.Security,
 	})
 	if err != nil {

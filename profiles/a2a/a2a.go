@@ -16,9 +16,11 @@
 //
 // # The path of one task
 //
-//	arrival    reads a Task and stores its request; further Tasks and Results with the
-//	           same task_id wait for that (arrive.go)
-//	task       is now in the table. Access, Policy and Validate are asked (admit.go)
+//	arrival    reads a Task, asks the Access and stores the request; further Tasks and
+//	           Results with the same task_id wait for that (arrive.go). Of a denied Task
+//	           only a digest and the Result are stored (denied.go)
+//	task       is now in the table. Validate is asked, and when the task begins Access and
+//	           Policy, because it may have waited (admit.go)
 //	execution  chooses a pool or an agent, and stores the choice (execution.go). A pool
 //	           runs a Worker (pool.go). A Delivery sends the Task to an agent; it drops
 //	           an Event if there is no room, and requests it again (send.go,

@@ -20,6 +20,10 @@ const maxReason = 1024
 // admit decides whether a new task is executed. A nil input is read from the store.
 func (t *task) admit(input []byte) {
 	s := t.s
+	if t.denied {
+		t.fail(reasonDenied)
+		return
+	}
 	if input == nil {
 		var err error
 		if input, err = t.input(); err != nil {
@@ -28,9 +32,6 @@ func (t *task) admit(input []byte) {
 	}
 	name := t.name()
 	switch {
-	case !s.opts.Access.Allowed(t.Owner, "a2a", "task", name):
-		t.fail(reasonDenied)
-		return
 	case t.Hops > profiles.MaxHops:
 		t.fail(reasonHops)
 		return
@@ -44,6 +45,9 @@ func (t *task) admit(input []byte) {
 	}
 	t.exec.dispatch(input, false)
 }
+
+// allowed reports whether the access rules in force allow the task to its owner.
+func (t *task) allowed() bool { return t.s.opts.Access.Allowed(t.Owner, "a2a", "task", t.name()) }
 
 // cutReason shortens a reason for a Result.
 func cutReason(reason string) string {
@@ -78,10 +82,13 @@ func (t *task) unsupported() string {
 }
 
 // begins returns ctx with the present delegation of a task that is about to begin. It may
-// have waited: its chain may have expired or been revoked, and its executor, with the
-// declaration of an agent, may no longer keep the hints. reason is why it must not begin;
-// empty if it may.
+// have waited: a rule may have been removed, its chain may have expired or been revoked, and
+// its executor, with the declaration of an agent, may no longer keep the hints. reason is why
+// it must not begin; empty if it may.
 func (t *task) begins(ctx context.Context, a *agent) (_ context.Context, reason string) {
+	if !t.allowed() {
+		return ctx, reasonDenied
+	}
 	ctx, err := t.withDelegation(ctx)
 	if err != nil {
 		return ctx, chainReason(err)

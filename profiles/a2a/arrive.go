@@ -32,6 +32,7 @@ type arrival struct {
 }
 
 // serveTask handles a Task. The Task is accepted when it is stored; nothing is done before.
+// If the access rules deny it, its input is not stored.
 func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	var in TaskBody
 	if err := in.Decode(req.Payload); err != nil {
@@ -62,8 +63,13 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	if link := profiles.Link(r.Owner); o.resume && link != r.Owner {
 		a.peers = keyOf(link, in.TaskID) // sent before the peer asserted its callers, perhaps
 	}
-	if !s.tasks.stored(a.key) { // if it is, this request is never written
+	switch {
+	case s.tasks.stored(a.key): // this request is never written
+	case s.opts.Access.Allowed(r.Owner, "a2a", "task", name):
 		r.Input = bytes.Clone(in.Input)
+	default:
+		r.deny(a.sum)
+		a.left = 0
 	}
 	// The exchange stays open as long as the task. It then holds the msg_id of the message,
 	// not its input of possibly megabytes.
@@ -170,10 +176,20 @@ func (a *arrival) arrive() {
 	case a.after > 0, a.peers != "":
 		s.mu.Unlock()
 		a.spawn(a.find)
+	case a.request.Denied != nil && s.tasks.places[a.request.place()]:
+		s.mu.Unlock()
+		a.deny()
 	default:
 		t = a.create()
 		s.mu.Unlock()
-		a.store(t)
+		if !t.denied {
+			a.store(t)
+			return
+		}
+		if !s.spawn(func() { a.storeDenied(t) }) {
+			t.drop()
+			a.w.Fail(errClosed)
+		}
 	}
 }
 
@@ -191,7 +207,7 @@ func (a *arrival) refusal(t *task) error {
 	case a.after > 0: // resuming after an Event makes no new task
 	case len(s.tasks.byKey) >= s.opts.Tasks, s.tasks.owned[a.request.Owner] >= s.opts.TasksPerIdentity:
 		return errTasks
-	case s.pools.get(a.request.Kind, a.request.Agent).full():
+	case a.request.Denied == nil && s.pools.get(a.request.Kind, a.request.Agent).full():
 		return errPlaces
 	}
 	return nil
@@ -215,14 +231,16 @@ func (a *arrival) create() *task {
 	r.Expires = r.Deadline.Add(s.limits.Load().Retention)
 	t := newTask(s, r, a.sum)
 	t.pending = true
-	t.exec.reserve(s.pools.get(r.Kind, r.Agent))
+	if !t.denied {
+		t.exec.reserve(s.pools.get(r.Kind, r.Agent))
+	}
 	s.tasks.enter(t)
 	return t
 }
 
 // store stores the request of a new task.
 func (a *arrival) store(t *task) {
-	t.s.opts.Store.Put(spaceRequest, t.key, 0, t.Owner, a.request.encode(), t.Expires, func(p store.PutResult) {
+	t.s.opts.Store.Put(spaceRequest, t.key, 0, t.payer(), a.request.encode(), t.Expires, func(p store.PutResult) {
 		switch {
 		case p.Err != nil:
 			t.drop()
@@ -243,7 +261,9 @@ func (a *arrival) store(t *task) {
 func (a *arrival) stored(t *task) {
 	s := t.s
 	t.attach(a, 1)
-	t.startTimers(a.left)
+	if !t.denied {
+		t.startTimers(a.left)
+	}
 	input := a.request.Input
 	if input == nil {
 		input = []byte{}

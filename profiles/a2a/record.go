@@ -14,7 +14,7 @@ import (
 // The records of a task, in the order in which they are written:
 //
 //	request    the request of the initiator. Created once, by the first Task of
-//	           its task_id
+//	           its task_id. That of a denied Task has a digest and no input (denied.go)
 //	standing   the progress. Created or changed before the task starts, removed
 //	           after its end: a restart reads these records
 //	events     the Events, as the payloads that are sent, each followed by the data that it keeps
@@ -117,7 +117,16 @@ func cutKeeps(stored []byte) (payload []byte, keeps profiles.EndToEnd, err error
 // request is the stored request of an initiator.
 type request struct {
 	spec
-	Input []byte
+	Input  []byte
+	Denied []byte // digest of a denied Task, in place of its input; nil otherwise
+}
+
+// sum returns the digest of the Task.
+func (r *request) sum() digest {
+	if r.Denied != nil {
+		return digest(r.Denied)
+	}
+	return sumTask(r.Kind, r.Input)
 }
 
 func (r *request) encode() []byte {
@@ -142,7 +151,8 @@ func (r *request) encode() []byte {
 	}
 	dst = p1.AppendBytes(dst, 15, r.Chain)
 	dst = p1.AppendUint(dst, 16, r.Keeps.Flags)
-	return p1.AppendBytes(dst, 17, r.Keeps.Extensions)
+	dst = p1.AppendBytes(dst, 17, r.Keeps.Extensions)
+	return p1.AppendBytes(dst, 18, r.Denied)
 }
 
 // decodeRequest reads a request from value, which it aliases.
@@ -150,12 +160,15 @@ func decodeRequest(value []byte) (*request, error) {
 	r := new(request)
 	var created, deadline, expires int64
 	if err := p1.Scan(value, &r.Owner, &r.ID, &r.Kind, &r.Input, &r.Params, &r.Agent, &r.Hops, &r.Nonce,
-		&created, &deadline, &expires, &r.Trace.Parent, &r.Trace.State, r.addHint, &r.Chain, &r.Keeps.Flags, &r.Keeps.Extensions); err != nil {
+		&created, &deadline, &expires, &r.Trace.Parent, &r.Trace.State, r.addHint, &r.Chain, &r.Keeps.Flags, &r.Keeps.Extensions, &r.Denied); err != nil {
 		return nil, damaged("request", err)
 	}
 	r.Created, r.Deadline, r.Expires = time.UnixMilli(created), time.UnixMilli(deadline), time.UnixMilli(expires)
 	if len(r.ID) == 0 || len(r.Nonce) != nonceSize {
 		return nil, fmt.Errorf("a2a: stored request: task_id of %d octets, nonce of %d", len(r.ID), len(r.Nonce))
+	}
+	if r.Denied != nil && len(r.Denied) != len(digest{}) {
+		return nil, fmt.Errorf("a2a: stored request: digest of %d octets", len(r.Denied))
 	}
 	return r, nil
 }

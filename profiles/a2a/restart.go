@@ -36,7 +36,7 @@ func (tb *table) recall(r *request) (*task, error) {
 
 // read makes the task of a stored request from its records.
 func (tb *table) read(r *request) (*task, error) {
-	t := newTask(tb.s, r, sumTask(r.Kind, r.Input))
+	t := newTask(tb.s, r, r.sum())
 	return t, t.restore(tb.s.ctx, r.Input)
 }
 
@@ -86,6 +86,8 @@ func (tb *table) revive(t *task) (*task, error) {
 	s.mu.Unlock()
 	t.startTimers(t.remaining(s.opts.Now()))
 	switch {
+	case t.denied || !t.allowed():
+		t.fail(reasonDenied)
 	case x.at.Phase == phaseAgent:
 		x.awaitAgent()
 	case x.at.Phase == phaseLocal && !resumes:

@@ -65,7 +65,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.limits.Store(&opts)
 	s.pools.hosting.Store(workers)
-	s.tasks = table{s: s, byKey: make(map[string]*task), owned: make(map[string]int), cursors: make(map[string]*cursor)}
+	s.tasks = table{s: s, byKey: make(map[string]*task), owned: make(map[string]int), places: make(map[string]bool), cursors: make(map[string]*cursor)}
 	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.after = opts.After
@@ -92,6 +92,23 @@ func (s *Service) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 		return s.serveEvent(req)
 	}
 	return s.serveResult(req)
+}
+
+// RulesChanged ends the unfinished tasks that the Access denies to their owners now.
+func (s *Service) RulesChanged() {
+	var open []*task
+	s.mu.Lock()
+	for _, t := range s.tasks.byKey {
+		if !t.pending && !t.over { // one that is pending is asked about when it begins
+			open = append(open, t)
+		}
+	}
+	s.mu.Unlock()
+	for _, t := range open {
+		if !t.allowed() {
+			t.fail(reasonDenied)
+		}
+	}
 }
 
 // Live returns the number of unfinished tasks of peers.

@@ -12,6 +12,7 @@ type table struct {
 	s       *Service
 	byKey   map[string]*task   // by the key of their request
 	owned   map[string]int     // number of tasks, by owner
+	places  map[string]bool    // of denied tasks in byKey
 	cursors map[string]*cursor // by the run of their task, which may have ended; at most one each
 }
 
@@ -24,6 +25,9 @@ func (tb *table) enter(t *task) {
 	}
 	t.ctx, t.stop = context.WithCancelCause(ctx)
 	tb.byKey[t.key] = t
+	if t.denied {
+		tb.places[t.place()] = true
+	}
 	tb.owned[t.Owner]++
 }
 
@@ -33,6 +37,9 @@ func (tb *table) forget(t *task) {
 		return
 	}
 	delete(tb.byKey, t.key)
+	if t.denied {
+		delete(tb.places, t.place())
+	}
 	if tb.owned[t.Owner]--; tb.owned[t.Owner] == 0 {
 		delete(tb.owned, t.Owner)
 	}

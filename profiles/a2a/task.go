@@ -24,13 +24,14 @@ const maxHeld = 64
 // task is a task of a peer. An unfinished task exists once per task_id, in the table of the
 // Service. An ended task is made from the store when it is needed.
 type task struct {
-	s    *Service
-	spec        // immutable
-	key  string // of the request in the store
-	run  string // of all other records in the store
-	sum  digest
-	ctx  context.Context // ends with the task
-	stop context.CancelCauseFunc
+	s      *Service
+	spec          // immutable
+	key    string // of the request in the store
+	run    string // of all other records in the store
+	sum    digest
+	denied bool            // when it arrived; only its digest and its Result are stored
+	ctx    context.Context // ends with the task
+	stop   context.CancelCauseFunc
 
 	// The fields from here on are guarded by the mu of the Service.
 	pending bool          // the request is not stored yet
@@ -50,7 +51,7 @@ type task struct {
 
 // newTask returns the task of a request.
 func newTask(s *Service, r *request, sum digest) *task {
-	t := &task{s: s, spec: r.spec, key: r.key(), run: r.run(), sum: sum}
+	t := &task{s: s, spec: r.spec, key: r.key(), run: r.run(), sum: sum, denied: r.Denied != nil}
 	t.log.t, t.exec.t = t, t
 	return t
 }
@@ -150,7 +151,7 @@ func (t *task) finish(e *ending, m *ResultBody, then func(error)) bool {
 // with that reason, and the record is not charged to the owner.
 func (t *task) storeEnding(e *ending, failures int) {
 	s := t.s
-	owner := t.Owner
+	owner := t.payer()
 	if e.uncharged {
 		owner = ""
 	}

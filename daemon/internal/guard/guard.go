@@ -43,8 +43,8 @@ type Options struct {
 	// Running returns the configuration in force.
 	Running func() *config.Config
 
-	// Changed is called after new rules take effect: differs reports whether a peer sees
-	// more or less of an MCP server than before.
+	// Changed is called after new rules take effect, to end what they deny. differs reports
+	// whether a peer sees more or less of an MCP server than before.
 	Changed func(differs func(identity, server string) bool)
 
 	// Security is called for closed connections.
@@ -86,7 +86,7 @@ func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
 			return changed
 		},
 		Then: func() {
-			if changed { // notify peers that see more or less than before
+			if changed { // what is under way may be denied now, and peers may see more or less
 				g.changed(func(identity, server string) bool { return policy.Differs(before, identity, "mcp", server) })
 			}
 		},
