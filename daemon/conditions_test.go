@@ -144,7 +144,14 @@ func conditioned(t *testing.T, transport int) (*peers, []deed) {
 		octets, _ := os.ReadFile(file)
 		return string(octets)
 	}
-	consumed := func(topic string) func() string {
+	inTopic := func(ctx context.Context, on profiles.Session, topic, text string) error {
+		_, err := relay.Send(ctx, on, &relay.Publication{ID: profiles.NewMsgID(), Topic: topic, Payload: []byte(text)})
+		return err
+	}
+	bySLIP := func(ctx context.Context, on profiles.Session, _, text string) error {
+		return on.Send(ctx, e1.Envelope{ProfileID: slip.ProfileID, MsgType: slip.TypeSLIP, Payload: []byte("SLIP v1 planner sleeper RequestReview \"" + text + "\"")})
+	}
+	consumed := func(topic string, send func(ctx context.Context, on profiles.Session, topic, text string) error) func() string {
 		var got strings.Builder
 		return func() string {
 			set, s := relayPeer(t, r, r.addrs[0])
@@ -153,7 +160,7 @@ func conditioned(t *testing.T, transport int) (*peers, []deed) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if _, err := relay.Send(t.Context(), s, &relay.Publication{ID: profiles.NewMsgID(), Topic: topic, Payload: []byte("the last one")}); err != nil {
+			if err := send(t.Context(), s, topic, "the last one"); err != nil {
 				t.Fatal(err)
 			}
 			for {
@@ -165,7 +172,7 @@ func conditioned(t *testing.T, transport int) (*peers, []deed) {
 				if err := d.Ack(); err != nil {
 					t.Fatal(err)
 				}
-				if string(d.Payload) == "the last one" {
+				if strings.Contains(string(d.Payload), "the last one") {
 					return got.String()
 				}
 			}
@@ -321,7 +328,7 @@ func conditioned(t *testing.T, transport int) (*peers, []deed) {
 		{"relay publish", func(ctx context.Context, on *session, name string) (string, error) {
 			_, err := relay.Send(ctx, on, &relay.Publication{ID: []byte(name), Topic: "t", Payload: []byte(name)})
 			return "", err
-		}, consumed("t"), notAllowed},
+		}, consumed("t", inTopic), notAllowed},
 		{"slip send", func(ctx context.Context, on *session, name string) (string, error) {
 			lane, err := on.Open(ctx)
 			if err != nil {
@@ -344,7 +351,7 @@ func conditioned(t *testing.T, transport int) (*peers, []deed) {
 				return string(env.Payload), errors.New(string(env.Payload))
 			}
 			return "", nil
-		}, consumed("slip/sleeper"), notAllowed},
+		}, consumed("slip/sleeper", bySLIP), notAllowed},
 		{"sdl tool", asked(sdl.CTToolCall, `{"tool":"child/note","call_id":"c1","args":{"text":"NAME"},"expect":{}}`), inFile, insecure},
 		{"sdl function", asked(sdl.CTToolCall, `{"tool":"sys.ping","call_id":"c1","args":{},"expect":{}}`), nil, insecure},
 		{"relay consume", func(ctx context.Context, on *session, _ string) (string, error) {

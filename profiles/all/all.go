@@ -99,7 +99,7 @@ type Options struct {
 	// State configures profile 17. The schemas of tools are added after its Sources.
 	State state.Options
 
-	// Relay configures profile 19. Its Open is set by this package.
+	// Relay configures profile 19. Its Open is set by this package, and Owned extended.
 	Relay relay.Options
 
 	// SDL configures profile 1024.
@@ -292,6 +292,7 @@ func (s *Set) open(opts *Options) (err error) {
 	}
 	s.opened = append(s.opened, s.State.Close)
 	opts.Relay.Open, opts.Relay.Call = openStream, rpc.Call
+	opts.Relay.Owned = slices.Concat(opts.Relay.Owned, owned)
 	if s.Relay, err = relay.New(opts.Relay); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
+	"github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/profiles/slip"
 )
 
@@ -21,6 +22,9 @@ type SLIPRelay struct {
 
 // TopicSLIP is the prefix of the topics for such messages; the agent_id follows.
 const TopicSLIP = "slip/"
+
+// owned are the topics of the profiles that store deliveries in the relay.
+var owned = []relay.Owned{{Prefix: TopicSLIP}, {Prefix: sdl.Topic, Endpoints: true}}
 
 // KeepSLIP returns a slip.Relay that stores messages in a relay.
 func KeepSLIP(in *relay.Service, o SLIPRelay) slip.Relay { return slipRelay{o, in} }

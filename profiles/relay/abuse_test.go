@@ -82,6 +82,51 @@ func TestPR04AccessIsAskedForEachTopicAndAgain(t *testing.T) {
 	})
 }
 
+// What is published to a topic of another profile would pass for a message that the profile
+// has let through.
+func TestPR20TopicsOfAnotherProfileAreNotPublishedTo(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{
+			Behind: behind, Partner: func(identity string) (string, bool) { return "b", identity == other }, Self: func() string { return consumer },
+		})
+		p, partner, self := s.dial(publisher), s.dial(other), s.dial(consumer)
+		for _, row := range []struct {
+			who     *peer
+			topic   string
+			refused bool
+		}{
+			{p, "slip/archivist", true},
+			{p, "slip/", true},
+			{p, "sdl/agent", true},
+			{p, "b/slip/archivist", true},
+			{p, "b/sdl/agent", true},
+			{partner, "slip/archivist", true},
+			{partner, "sdl/agent", false}, // its profile had stored it while the link was lost
+			{partner, "b/sdl/agent", true},
+			{self, "slip/archivist", true},
+			{self, "sdl/agent", false}, // the same here
+			{p, "slip", false},
+			{p, "orders/slip/archivist", false},
+			{p, "b/orders", false},
+		} {
+			_, err := row.who.send(relay.Publication{ID: []byte(row.topic), Topic: row.topic})
+			if row.refused {
+				wantPeerError(t, err, profiles.SecurityPolicy.Alias())
+			} else if err != nil {
+				t.Errorf("%s: %v", row.topic, err)
+			}
+		}
+		payload := (&relay.Publish{DeliveryID: []byte("far"), Topic: []byte("slip/archivist")}).Append(nil)
+		if answer := p.raw(relay.TypePublish, payload, e1.AppendExtension(nil, profiles.ExtTarget, []byte("b"))); answer.MsgType != relay.TypeErr {
+			t.Errorf("by its target: %+v", answer)
+		}
+		if err := s.set.Relay.Keep(t.Context(), publisher, &relay.Publication{ID: []byte("own"), Topic: "slip/archivist", Payload: []byte("payload of own")}); err != nil {
+			t.Error(err)
+		}
+		ack(t, receive(t, s.dial(consumer).consume("slip/archivist", 0), "own"))
+	})
+}
+
 func TestTL11AnotherPublisherIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, kind string) {
 		s := serve(t, kind, relay.Options{})

@@ -65,6 +65,7 @@ var (
 	errUnknown  = domain(profiles.NotFound, DetailUnknown, CodeNotFound, "no such delivery")
 	errNoRelay  = domain(profiles.NotFound, DetailUnknown, CodeNotFound, "nothing is relayed here")
 	errDenied   = &profiles.Error{Code: profiles.SecurityPolicy, Text: "relay: not allowed on this topic", Denied: true}
+	errOwned    = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "relay_owned", Text: "relay: the topic belongs to another profile, which alone publishes to it", Denied: true}
 	errEnding   = profiles.Busy("closed", "relay: this endpoint is shutting down")
 )
 

@@ -72,7 +72,10 @@ type place struct {
 // placeOf returns the local name of the topic of a message, and its destination.
 func (s *Service) placeOf(target string, topic []byte) (full []byte, at place, err error) {
 	if target == "" {
-		at.partner, at.topic, _ = s.behind(string(topic))
+		at.topic = string(topic)
+		if partner, rest, ok := s.behind(at.topic); ok {
+			at.partner, at.topic = partner, rest
+		}
 		return topic, at, nil
 	}
 	full = []byte(target + "/" + string(topic))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -45,6 +46,8 @@ func (s *Service) publish(req *profiles.Request) error {
 		return errNoRelay
 	case !s.opts.Access.Allowed(identity, "relay", "publish", string(m.Topic)):
 		return errDenied
+	case s.owned(identity, at):
+		return errOwned
 	case at.partner != "" && s.opts.Carries != nil:
 		if err := s.opts.Carries(at.partner); err != nil {
 			return err
@@ -66,6 +69,15 @@ func (s *Service) publish(req *profiles.Request) error {
 	c := &custody{s, w, held, id, m.DeliveryID, string(topic)}
 	s.take(&m, at.target, identity, id, ttl, hops, c.stored)
 	return nil
+}
+
+// owned reports whether a topic belongs to a profile that an identity would speak for.
+func (s *Service) owned(identity string, at place) bool {
+	_, isEndpoint := s.partner(identity)
+	isEndpoint = isEndpoint || s.opts.Self != nil && identity == s.opts.Self()
+	return slices.ContainsFunc(s.opts.Owned, func(o Owned) bool {
+		return strings.HasPrefix(at.topic, o.Prefix) && !(o.Endpoints && isEndpoint && at.partner == "")
+	})
 }
 
 // act is the publication of a delivery. One that a relay hands to a consumer of this side is

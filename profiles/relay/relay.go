@@ -76,6 +76,18 @@ const (
 	MethodDead   = "swp.relay.dead"   // params DeadParams, result DeadPage; see Service.Dead
 )
 
+// Owned are topics that belong to another profile. That profile decides who may speak there
+// and stores the deliveries by Keep; a RELAY_PUBLISH to such a topic, here or at a partner, is
+// refused. A rule decides who consumes.
+type Owned struct {
+	Prefix string // of the topics
+
+	// Endpoints lets this endpoint itself (Self) and partners publish to such topics of this
+	// endpoint: their profile has decided who speaks, and may have stored the delivery while
+	// the link was lost.
+	Endpoints bool
+}
+
 // Options configure a Service. The zero value is no relay.
 type Options struct {
 	// Store stores deliveries. Nil: this endpoint is no relay.
@@ -84,6 +96,13 @@ type Options struct {
 	// Access decides which identities may publish to a topic and consume from it. For
 	// consumers it is checked again, at most once a second. Nil allows everyone.
 	Access profiles.Access
+
+	// Owned are the topics of other profiles.
+	Owned []Owned
+
+	// Self returns the identity of this endpoint, under which its components publish. Nil:
+	// they do not.
+	Self func() string
 
 	// Window is the minimum time for which a delivery_id is remembered; default 24 hours.
 	Window time.Duration

@@ -56,6 +56,10 @@ import (
 // ProfileID is the provisional profile_id of A2A-SDL.
 const ProfileID = 1024
 
+// Topic is the prefix of the relay topics with the undelivered events of an agent; the
+// agent_id follows.
+const Topic = "sdl/"
+
 // The message types.
 const (
 	TypeReq = 1

@@ -135,7 +135,7 @@ func (c *Credentials) Now() time.Time { return c.now() }
 
 // Offer implements part.Part.
 func (c *Credentials) Offer(o *all.Options) error {
-	o.Identity = c.Identity()
+	o.Identity, o.Relay.Self = c.Identity(), c.Identity
 	return nil
 }
 

@@ -25,7 +25,7 @@ const (
 )
 
 // Topic returns the relay topic with the undelivered events of an agent.
-func Topic(agentID string) string { return "sdl/" + agentID }
+func Topic(agentID string) string { return carriage.Topic + agentID }
 
 // states sends the states of one task, in order. The base of each is the hash of the
 // previous state.
