@@ -38,9 +38,7 @@ func (l *listener) Accept(ctx context.Context) (transport.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.open.Add(conn)
-		// Record the connection first, so that a concurrent change of rules finds it.
-		if l.refuse(conn) == nil {
+		if l.open.Admit(conn, l.refuse) == nil {
 			return conn, nil
 		}
 	}

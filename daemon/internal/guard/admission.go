@@ -41,8 +41,10 @@ func (g *Guard) Deny(identity string) error {
 	return nil
 }
 
-// Refuse closes a connection whose peer the access rules do not admit, or whose identity no
-// peer may have, and returns the reason.
+// Refuse closes a connection whose peer the access rules do not admit, whose identity no peer
+// may have, or whose certificate the present trust anchors refuse, and returns the reason. A
+// new connection is refused after it is recorded for RecheckAll (part.Connections): its
+// handshake may have verified the peer before a change, and have ended after it.
 func (g *Guard) Refuse(conn transport.Conn) error {
 	err := errDenied
 	switch identity := conn.Peer().Identity; {
@@ -51,9 +53,23 @@ func (g *Guard) Refuse(conn transport.Conn) error {
 	case isTeam(identity):
 		err = errTeam
 	case g.Deny(identity) == nil:
-		return nil
+		return g.distrust(conn)
 	}
 	g.HangUp(conn, err)
+	return err
+}
+
+// distrust closes a connection whose peer the present trust anchors refuse, and returns the
+// reason.
+func (g *Guard) distrust(conn transport.Conn) error {
+	c, ok := conn.(transport.Rechecker)
+	if !ok {
+		return nil
+	}
+	err := c.Recheck()
+	if err != nil {
+		g.hangUp(conn, transport.ReasonUntrusted, err)
+	}
 	return err
 }
 
@@ -75,16 +91,9 @@ func (g *Guard) RecheckAll(open []transport.Conn) (kept, closed int) {
 	for _, conn := range open {
 		if g.Refuse(conn) != nil {
 			closed++
-			continue
+		} else {
+			kept++
 		}
-		if c, ok := conn.(transport.Rechecker); ok {
-			if err := c.Recheck(); err != nil {
-				g.hangUp(conn, transport.ReasonUntrusted, err)
-				closed++
-				continue
-			}
-		}
-		kept++
 	}
 	return kept, closed
 }

@@ -16,8 +16,8 @@ type Connections struct {
 	open map[transport.Conn]struct{}
 }
 
-// Add records a connection until it ends.
-func (c *Connections) Add(conn transport.Conn) {
+// add records a connection until it ends.
+func (c *Connections) add(conn transport.Conn) {
 	c.mu.Lock()
 	if c.open == nil {
 		c.open = make(map[transport.Conn]struct{})
@@ -29,6 +29,14 @@ func (c *Connections) Add(conn transport.Conn) {
 		delete(c.open, conn)
 		c.mu.Unlock()
 	})
+}
+
+// Admit records a connection and then asks refuse, which closes it if its peer is not
+// admitted and returns the reason. In this order no change of trust or rules is missed: what
+// comes after the question finds the connection.
+func (c *Connections) Admit(conn transport.Conn, refuse func(transport.Conn) error) error {
+	c.add(conn)
+	return refuse(conn)
 }
 
 // List returns the connections that are open.

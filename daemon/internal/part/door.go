@@ -158,7 +158,11 @@ func (d *Door) Pass(identity string) (*endpoint.Session, error) {
 	if err := d.to.Keeper.Deny(identity); err != nil {
 		return nil, err
 	}
-	s, _ := d.passage.Pass(identity, d.to.Self(), d.pipes.Add)
+	s, _ := d.passage.Pass(identity, d.to.Self(), d.pipes.add)
+	if err := d.to.Keeper.Deny(identity); err != nil { // by rules that came before the pipe was listed
+		s.Close(profiles.SecurityPolicy)
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -254,7 +254,6 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 			return p.dial(ctx, name, addr, policy)
 		},
 		Attach: func(conn transport.Conn) *endpoint.Session {
-			p.dialled.Add(conn)
 			return p.dialling[c.ErrorFrames].Attach(conn)
 		},
 		Trace:     crosses[c.Trace],
@@ -314,7 +313,7 @@ func (p *Partners) dial(ctx context.Context, name string, addr transport.Addr, p
 		conn, err = tlsconn.Dial(ctx, addr.HostPort(), policy, tlsconn.Options{OnSecurity: security})
 	}
 	if err == nil {
-		err = p.o.Keeper.Refuse(conn)
+		err = p.dialled.Admit(conn, p.o.Keeper.Refuse)
 	}
 	if err != nil {
 		return nil, p.o.Credentials.Dialled(name, policy.Expect, err)
