@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/slimwire/swp/internal/effort"
 )
 
 // The most markers that scripts/plain-english.sh may count: in the documents, and in the
@@ -35,6 +37,7 @@ func markers(t *testing.T) *regexp.Regexp {
 }
 
 func TestMarkersOfUnclearEnglishDoNotBecomeMore(t *testing.T) {
+	effort.Unwatched(t)
 	marker := markers(t)
 	inDocuments, inComments := 0, 0
 	for name, text := range documents(t) {
