@@ -15,15 +15,17 @@ func (c *Client) DiscoverTool(ctx context.Context, id, version string) (tooldisc
 }
 
 // DiscoverTools lists the tools of the peer that match a filter, page by page,
-// and calls yield for each until it returns false.
-func (c *Client) DiscoverTools(ctx context.Context, filter string, yield func(tooldisc.Tool) bool) error {
-	for tool, err := range tooldisc.List(ctx, c.Session, filter) {
+// and calls yield for each until it returns false. unread are the servers and partners that
+// the peer could not ask for their tools.
+func (c *Client) DiscoverTools(ctx context.Context, filter string, yield func(tooldisc.Tool) bool) (unread []tooldisc.Unread, err error) {
+	wanted := tooldisc.Query{Filter: filter, Unread: func(u tooldisc.Unread) { unread = append(unread, u) }}
+	for tool, err := range tooldisc.List(ctx, c.Session, wanted) {
 		if err != nil {
-			return c.Explain(err)
+			return unread, c.Explain(err)
 		}
 		if !yield(tool) {
-			return nil
+			break
 		}
 	}
-	return nil
+	return unread, nil
 }

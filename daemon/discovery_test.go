@@ -96,7 +96,7 @@ func TestCardsThatCannotBeReadStopTheStart(t *testing.T) {
 // tools returns the tool_ids that a session is told.
 func (s *session) tools(t *testing.T) (ids []string) {
 	t.Helper()
-	for tool, err := range tooldisc.List(t.Context(), s.Session, "") {
+	for tool, err := range tooldisc.List(t.Context(), s.Session, tooldisc.Query{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,6 +173,13 @@ func TestGW02AServerThatCannotBeReadIsSaidToBeOne(t *testing.T) {
 	s := r.mustDial(r.addrs[2])
 	if got := s.tools(t); len(got) != 0 {
 		t.Errorf("tools %v", got)
+	}
+	var unread []tooldisc.Unread
+	if _, _, err := tooldisc.Page(t.Context(), s.Session, tooldisc.Query{Unread: func(u tooldisc.Unread) { unread = append(unread, u) }}); err != nil {
+		t.Error(err)
+	}
+	if len(unread) != 1 || unread[0].Name != "broken" || !strings.Contains(unread[0].Reason, `server "broken"`) {
+		t.Errorf("a peer is told %q", unread)
 	}
 	if _, body := r.get("/readyz"); !strings.Contains(body, "mcp server broken: ") {
 		t.Errorf("readiness says %s", body)

@@ -781,6 +781,21 @@ func TestAgentsAndToolsOfPartnersAreListed(t *testing.T) {
 	}
 }
 
+func TestAServerOfAPartnerThatCannotBeReadIsNamed(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, _ := pairOf(t, transport, "access: {rules: [{identity: '**', profile: mcp, name: 'b/broken/**'}]}\n",
+			"mcp: {servers: {broken: {command: 'false'}, hidden: {command: 'false'}}}\n")
+		s := a.mustDial(a.addrs[transport])
+		for on, want := range map[profiles.Session]string{s.Session: "b/broken", profiles.Toward(s.Session, "b"): "broken"} {
+			var unread []tooldisc.Unread
+			_, _, err := tooldisc.Page(t.Context(), on, tooldisc.Query{Unread: func(u tooldisc.Unread) { unread = append(unread, u) }})
+			if err != nil || len(unread) != 1 || unread[0].Name != want || !strings.Contains(unread[0].Reason, `server "broken"`) {
+				t.Errorf("%s: %q, %v", want, unread, err)
+			}
+		}
+	})
+}
+
 // An event keeps its type on the way; the rules are asked about it as it was asked for.
 func TestRulesNameAnEventOfAPartnersPartnerAsItsFilterDoes(t *testing.T) {
 	row := inARow(t, 0, "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: events, name: [b/c/k]}]}\n", "", "")

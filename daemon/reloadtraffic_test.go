@@ -401,7 +401,7 @@ func TestWhenToolsAreReadChangesUnderTraffic(t *testing.T) {
 		s := r.mustDial(address)
 		work = append(work, func() error {
 			n := 0
-			for _, err := range tooldisc.List(t.Context(), s.Session, "") {
+			for _, err := range tooldisc.List(t.Context(), s.Session, tooldisc.Query{}) {
 				if err != nil {
 					return err
 				}

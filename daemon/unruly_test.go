@@ -294,7 +294,7 @@ func TestPR19AnEndlessListOfToolsIsBounded(t *testing.T) {
 				var n atomic.Int32
 				h.with(when(tooldisc.ProfileID, tooldisc.TypeListReq, func(m *told) { test.page(m, int(n.Add(1))-1) }))
 				listed := 0
-				for found, err := range tooldisc.List(t.Context(), s.Session, "") {
+				for found, err := range tooldisc.List(t.Context(), s.Session, tooldisc.Query{}) {
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -36,10 +36,10 @@ type Crossing struct {
 	// another profile. Nil: the rules of this profile are asked about operation.
 	May func(a Access, identity, operation, name string) bool
 
-	// Visible returns the payload of an answer without the parts that the caller may not
-	// see. It calls may with the name of each part, as the answer spells it. Nil: answers
-	// have no parts.
-	Visible func(env *e1.Envelope, may func(name string) bool) ([]byte, error)
+	// Visible removes the parts of an answer that the caller may not see, from env and not
+	// from its memory. It calls may with the name of each part, as the answer spells it. Nil:
+	// answers have no parts.
+	Visible func(env *e1.Envelope, may func(name string) bool) error
 
 	// Keep is called with the answers of partners that a caller may get again if the rules
 	// allow the name, and Kept answers a message from these while the partner has been

@@ -286,19 +286,18 @@ func (t *trip) mark(ext e1.Extensions) e1.Extensions {
 	return ext
 }
 
-// back returns the payload of an answer, for the caller.
-func (t *trip) back(env *e1.Envelope) (payload []byte, err error) {
+// back returns an answer, for the caller.
+func (t *trip) back(env *e1.Envelope) (answer e1.Envelope, err error) {
 	c, seen := t.profile.Crossing, *env
 	if c.Visible != nil {
-		seen.Payload, err = c.Visible(&seen, func(name string) bool { return t.may(profiles.Forecast(t.access), t.prefix+name) })
-		if err != nil {
-			return nil, err
+		if err := c.Visible(&seen, func(name string) bool { return t.may(profiles.Forecast(t.access), t.prefix+name) }); err != nil {
+			return answer, err
 		}
 	}
-	if !t.named {
-		return seen.Payload, nil
+	if t.named {
+		seen.Payload, err = c.Rename(&seen, func(name []byte) []byte { return slices.Concat([]byte(t.prefix), name) })
 	}
-	return c.Rename(&seen, func(name []byte) []byte { return slices.Concat([]byte(t.prefix), name) })
+	return e1.Envelope{MsgType: env.MsgType, Extensions: t.crossing(seen.Extensions), Payload: seen.Payload}, err
 }
 
 // crossing returns the extensions that are forwarded because this endpoint knows them: those

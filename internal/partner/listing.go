@@ -134,27 +134,47 @@ func (l *Link) listAgents(ctx context.Context, up *Up) bool {
 var errTooMany = profiles.Errorf(profiles.InvalidProfilePayload, "more than is listed of one partner; the rest is left out")
 
 // RefreshTools updates the lists of tools of the connected partners that are wanted, so
-// that none is older than five minutes. It waits for that or for ctx.
-func (d *Directory) RefreshTools(ctx context.Context, wanted func(partner string) bool) {
-	d.each(wanted, func(l *Link) {
-		if l.opts.Tools != nil {
-			l.refresh(ctx, l.tools, listEvery, l.listTools)
+// that none is older than five minutes. It waits for that or for ctx, and returns the
+// partners that have not listed their tools yet.
+func (d *Directory) RefreshTools(ctx context.Context, wanted func(partner string) bool) (unread []tooldisc.Unread) {
+	unlisted := d.refresh(ctx, wanted, listEvery, func(l *Link) (*lister, func(context.Context, *Up) bool) {
+		if l.opts.Tools == nil {
+			return nil, nil
 		}
+		return l.tools, l.listTools
 	})
+	for _, name := range unlisted {
+		unread = append(unread, tooldisc.Unread{Name: name, Reason: "this partner has not listed its tools yet"})
+	}
+	return unread
 }
 
 // RefreshAgents updates the lists of agents of the connected partners that are wanted, so
 // that none is older than some seconds. It waits for that or for ctx, and returns the names
 // of those partners that have not listed their agents yet.
 func (d *Directory) RefreshAgents(ctx context.Context, wanted func(partner string) bool) (unlisted []string) {
+	return d.refresh(ctx, wanted, agentsAge, func(l *Link) (*lister, func(context.Context, *Up) bool) {
+		if l.opts.Agents == nil {
+			return nil, nil
+		}
+		return l.agents, l.listAgents
+	})
+}
+
+// refresh updates lists that are older than age, and returns the names of the partners that
+// have never answered. of returns a list of a link, nil if there is none.
+func (d *Directory) refresh(
+	ctx context.Context, wanted func(partner string) bool, age time.Duration, of func(*Link) (*lister, func(context.Context, *Up) bool),
+) (unlisted []string) {
 	var mu sync.Mutex
 	d.each(wanted, func(l *Link) {
-		if l.opts.Agents == nil {
+		list, read := of(l)
+		if list == nil {
 			return
 		}
-		l.refresh(ctx, l.agents, agentsAge, l.listAgents)
+		l.refresh(ctx, list, age, read)
 		l.mu.Lock()
-		known := l.agents.known
+		known := list.known
 		l.mu.Unlock()
 		if !known {
 			mu.Lock()
@@ -182,7 +202,9 @@ func (l *Link) listTools(ctx context.Context, up *Up) bool {
 	about := Wrong{Profile: tooldisc.Name, Operation: "list", Name: l.opts.Name}
 	var tools []tooldisc.Tool
 	octets := 0
-	for tool, err := range tooldisc.List(ctx, up.Session, "") {
+	var unread []tooldisc.Unread
+	wanted := tooldisc.Query{Unread: func(u tooldisc.Unread) { unread = append(unread, u) }}
+	for tool, err := range tooldisc.List(ctx, up.Session, wanted) {
 		if err != nil {
 			_ = l.wrong(err, about)
 			return false
@@ -193,6 +215,6 @@ func (l *Link) listTools(ctx context.Context, up *Up) bool {
 		}
 		tools = append(tools, tool)
 	}
-	l.unlessClosed(func() { l.opts.Tools.SetPartner(l.opts.Name, tools) })
+	l.unlessClosed(func() { l.opts.Tools.SetPartner(l.opts.Name, tools, unread) })
 	return true
 }

@@ -43,16 +43,15 @@ func (t *transit) end(err error) {
 // answered ends a message with the answer of the partner.
 func (t *transit) answered(env *e1.Envelope) {
 	err := t.fits(&t.env, env)
-	var payload []byte
+	var answer e1.Envelope
 	if err == nil {
 		t.keep(&t.env, env)
-		payload, err = t.back(env)
+		answer, err = t.back(env)
 	}
 	if err != nil {
 		t.end(t.wrong(err))
 		return
 	}
-	answer := e1.Envelope{MsgType: env.MsgType, Extensions: t.crossing(env.Extensions), Payload: payload}
 	profiles.EndToEndOf(env).Put(&answer)
 	fault := t.refusal(env)
 	switch {

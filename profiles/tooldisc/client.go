@@ -44,6 +44,10 @@ type Query struct {
 	Filter    string // part of the tool_id or the name, in upper or lower case
 	PageSize  uint32 // 0 leaves it to the peer
 	PageToken string // what Page returned with the page before
+
+	// Unread is called with each server that the peer could not ask for its tools. It may be
+	// nil.
+	Unread func(Unread)
 }
 
 // Page asks a peer for one page of its tools, and returns them with the token of
@@ -60,6 +64,11 @@ func Page(ctx context.Context, on profiles.Caller, q Query) (tools []Tool, next 
 			tools = append(tools, out.Tools[i].tool())
 		}
 		next = string(out.NextPageToken)
+		if q.Unread != nil {
+			for _, u := range unreadOf(env.Extensions) {
+				q.Unread(u)
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -71,16 +80,16 @@ func Page(ctx context.Context, on profiles.Caller, q Query) (tools []Tool, next 
 // maxPages bounds how often a peer may say that there is more.
 const maxPages = 10_000
 
-// List asks a peer for all its tools that match a filter, page by page as they
-// are wanted. An error is the last thing it yields: one of those of Find, or
-// profiles.ErrNext.
-func List(ctx context.Context, on profiles.Caller, filter string) iter.Seq2[Tool, error] {
+// List asks a peer for all tools of a Query, page by page as they are wanted. An error is
+// the last thing it yields: one of those of Find, or profiles.ErrNext.
+func List(ctx context.Context, on profiles.Caller, q Query) iter.Seq2[Tool, error] {
 	pages := 0
 	return profiles.Pages(func(token string) ([]Tool, string, error) {
 		if pages++; pages > maxPages {
 			return nil, "", profiles.Errorf(profiles.InvalidProfilePayload, "tooldisc: more than %d pages", maxPages)
 		}
-		return Page(ctx, on, Query{Filter: filter, PageToken: token})
+		q.PageToken = token
+		return Page(ctx, on, q)
 	})
 }
 

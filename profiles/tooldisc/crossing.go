@@ -2,6 +2,7 @@ package tooldisc
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -19,18 +20,23 @@ func (s *Service) crossing() *profiles.Crossing {
 	})
 	c.Fits = fits
 	c.May = func(a profiles.Access, identity, _, name string) bool {
+		if server, ok := strings.CutSuffix(name, "/"); ok {
+			return s.reaches(identity, server)
+		}
 		return profiles.Would(a, identity, "mcp", "tools/call", name) || a.Allowed(identity, Name, "get", name)
 	}
-	c.Visible = func(env *e1.Envelope, may func(name string) bool) ([]byte, error) {
+	c.Visible = func(env *e1.Envelope, may func(name string) bool) error {
 		if env.MsgType != TypeListResp {
-			return env.Payload, nil
+			return nil
 		}
 		var m ListResp
 		if err := m.Decode(env.Payload); err != nil {
-			return nil, err
+			return err
 		}
 		m.Tools = slices.DeleteFunc(m.Tools, func(d Descriptor) bool { return !may(string(d.ToolID)) })
-		return m.Append(make([]byte, 0, m.Size())), nil
+		env.Payload = m.Append(make([]byte, 0, m.Size()))
+		env.Extensions = withoutUnread(env.Extensions, func(server string) bool { return !may(server + "/") })
+		return nil
 	}
 	c.Keep, c.Kept = s.keep, s.kept
 	return c

@@ -17,8 +17,9 @@ const (
 
 // SetPartner replaces the tools of a partner, which are listed as partner/tool_id: to
 // identities that may call or get them, but never to partners. Invalid tools are omitted, and
-// so is a duplicate version.
-func (s *Service) SetPartner(partner string, tools []Tool) {
+// identities that may call or get them, but never to partners. Invalid tools are omitted, and
+// so is a duplicate version. unread are the servers that the partner could not read.
+func (s *Service) SetPartner(partner string, tools []Tool, unread []Unread) {
 	list := make([]*entry, 0, len(tools))
 	octets := 0
 	known := make(map[[2]string]bool, len(tools))
@@ -38,7 +39,14 @@ func (s *Service) SetPartner(partner string, tools []Tool) {
 	}
 	s.partners.Set(partner, list)
 	s.answers.Listed(partner, len(list), octets, func(string) bool { return false }) // the list has them now, or they are gone
-	s.publishNow()
+	behind := make([]Unread, len(unread))
+	for i, u := range unread {
+		behind[i] = Unread{strings.TrimSuffix(partner+"/"+u.Name, "/"), u.Reason}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.behind[partner] = behind
+	s.publish()
 }
 
 // PartnerAway says that a partner is not there any more: its tools are listed all the
@@ -49,12 +57,9 @@ func (s *Service) PartnerAway(partner string) { s.partners.Away(partner) }
 func (s *Service) ForgetPartner(partner string) {
 	s.partners.Forget(partner)
 	s.answers.Forget(partner)
-	s.publishNow()
-}
-
-func (s *Service) publishNow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.behind, partner)
 	s.publish()
 }
 
@@ -67,17 +72,15 @@ func (s *Service) stale(tools map[string]bool) (ms uint64) {
 	return ms
 }
 
-// askPartners has the tools of partners be known of which an identity may see some.
-func (s *Service) askPartners(ctx context.Context, identity string) {
+// askPartners has the tools of partners be known of which an identity may see some, and
+// returns the partners whose tools are not.
+func (s *Service) askPartners(ctx context.Context, identity string) []Unread {
 	if s.opts.Partners == nil || s.opts.Partner != nil && s.opts.Partner(identity) {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Wait)
 	defer cancel()
-	s.opts.Partners(ctx, func(partner string) bool {
-		rules, ok := s.opts.Access.(profiles.Reacher)
-		return !ok || rules.Reaches(identity, "mcp", partner) || rules.Reaches(identity, Name, partner)
-	})
+	return s.opts.Partners(ctx, func(partner string) bool { return s.reaches(identity, partner) })
 }
 
 // keep is Keep of the Crossing. A final refusal drops all versions of the tool.

@@ -41,7 +41,7 @@ func TestToolsOfPartnersAreToldAsTheyWere(t *testing.T) {
 	s := newService(t, tooldisc.Options{})
 	c := s.Profile().Crossing
 	listed := tooldisc.Tool{ID: "listed", Name: "n", Version: "1", SchemaRef: "https://example.org/s", Payload: []byte("listed")}
-	s.SetPartner("b", []tooldisc.Tool{listed})
+	s.SetPartner("b", []tooldisc.Tool{listed}, nil)
 	for _, version := range []string{"2", "10", "9"} {
 		keep(c, "b/got", version, got("got", version, []byte(version)))
 	}
@@ -65,7 +65,7 @@ func TestToolsOfPartnersAreToldAsTheyWere(t *testing.T) {
 		t.Error("what the partner does not have any more is kept, or more is gone")
 	}
 	keep(c, "b/got", "", got("got", "1", nil))
-	s.SetPartner("b", []tooldisc.Tool{listed})
+	s.SetPartner("b", []tooldisc.Tool{listed}, nil)
 	if has(c, "b/got") {
 		t.Error("what was got before the partner listed its tools is kept")
 	}
@@ -82,7 +82,7 @@ func TestToolsOfAPartnerAreBounded(t *testing.T) {
 	for i := range list {
 		list[i] = tooldisc.Tool{ID: fmt.Sprintf("%05d", i), Name: "n", Version: "1", SchemaRef: "https://example.org/s"}
 	}
-	s.SetPartner("b", list)
+	s.SetPartner("b", list, nil)
 	keep(c, "b/got", "", got("got", "1", nil))
 	keep(c, "b/more", "", got("more", "1", nil))
 	if !has(c, "b/got") || has(c, "b/more") {
@@ -90,7 +90,7 @@ func TestToolsOfAPartnerAreBounded(t *testing.T) {
 	}
 	last, over := list[0], list[0]
 	last.ID, over.ID = "last", "over"
-	s.SetPartner("b", append(list, last, over))
+	s.SetPartner("b", append(list, last, over), nil)
 	if !has(c, "b/last") || has(c, "b/over") {
 		t.Error("the bound on a list does not hold, or holds too soon")
 	}
@@ -104,7 +104,7 @@ func TestToolsOfAPartnerAreBounded(t *testing.T) {
 		list[i].Payload = big
 		rest -= own + len(list[i].ID) - len("got") + mega
 	}
-	s.SetPartner("b", list)
+	s.SetPartner("b", list, nil)
 	keep(c, "b/got", "", got("got", "1", make([]byte, rest-own+1)))
 	if has(c, "b/got") {
 		t.Error("an octet more than the bound is kept")

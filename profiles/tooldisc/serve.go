@@ -2,6 +2,7 @@ package tooldisc
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/slimwire/swp/e1"
@@ -52,9 +53,11 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 		return err
 	}
 	identity := req.Identity()
+	var unread []Unread
 	if len(in.PageToken) == 0 {
-		s.await(ctx, s.reached(identity))
-		s.askPartners(ctx, identity)
+		servers := s.reached(identity)
+		s.await(ctx, servers)
+		unread = s.unread(identity, servers, s.askPartners(ctx, identity))
 	}
 	out, stale, err := s.page(identity, &in)
 	if err != nil {
@@ -64,6 +67,7 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	if stale > 0 {
 		env.Extensions = e1.AppendExtensionUvarint(nil, ExtStale, stale)
 	}
+	env.Extensions = appendUnread(env.Extensions, unread)
 	return w.Finish(env)
 }
 
@@ -95,11 +99,17 @@ func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Res
 	if !s.mayGet(identity, id) {
 		return errHidden
 	}
-	if server, w := s.watch(id); w != nil {
-		s.await(ctx, map[string]*watch{server: w})
+	server, of := s.watch(id)
+	if of != nil {
+		s.await(ctx, map[string]*watch{server: of})
 	}
 	e := s.catalogue.Load().find(id, string(in.Version))
-	if e == nil {
+	switch {
+	case e == nil && of != nil && of.unread() != "":
+		fault := *errUnknown
+		fault.Text += fmt.Sprintf("; the tools of %s are not known: %.*s", server, maxReason, of.unread())
+		return &fault
+	case e == nil:
 		return errUnknown
 	}
 	out := GetResp{Tool: e.descriptor()}

@@ -90,8 +90,9 @@ type Options struct {
 	Partner func(identity string) bool
 
 	// Partners requests the tools of the partners that wanted selects, if their lists are
-	// too old (SetPartner), and waits for that or for ctx. Nil: there are no partners.
-	Partners func(ctx context.Context, wanted func(partner string) bool)
+	// too old (SetPartner), and waits for that or for ctx. It returns the partners that have
+	// never listed their tools. Nil: there are no partners.
+	Partners func(ctx context.Context, wanted func(partner string) bool) []Unread
 
 	Pace               // initially
 	Wait time.Duration // limit of the wait for servers that are being read, default 10 s
@@ -168,6 +169,7 @@ type Service struct {
 	closed     bool
 	configured []*entry
 	lists      map[string][]*entry // by server
+	behind     map[string][]Unread // by partner: which of its servers it could not read
 }
 
 // New returns a Service. It fails on a tool that is configured twice, or that no
@@ -177,7 +179,7 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry)}
+	s := &Service{opts: opts, reading: make(chan struct{}, opts.Reading), lists: make(map[string][]*entry), behind: make(map[string][]Unread)}
 	s.pace.Store(&opts.Pace)
 	s.partners.Now = opts.Now
 	s.answers.Most, s.answers.MostOctets, s.answers.Size = MaxPartnerTools, MaxPartnerOctets, (*entry).Octets
@@ -194,7 +196,7 @@ func New(opts Options) (*Service, error) {
 			{ID: TypeGetResp, Name: "TOOLDISC_GET_RESP", Role: profiles.Answer | profiles.Terminal},
 			{ID: TypeErr, Name: "TOOLDISC_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
-		Extensions: []uint64{ExtStale},
+		Extensions: []uint64{ExtStale, ExtUnread},
 		Operations: []profiles.Operation{
 			{Name: "get", On: "tool_id of a descriptor that is configured"},
 			{Name: "list", Free: true},

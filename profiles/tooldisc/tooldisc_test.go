@@ -319,7 +319,7 @@ func TestPR04APeerSeesWhatItMayUseAndNothingElse(t *testing.T) {
 		})
 		session := dial(t, service, "spiffe://test/a")
 		for _, filter := range []string{"", "e", "files", "tool-"} {
-			for got, err := range tooldisc.List(t.Context(), session, filter) {
+			for got, err := range tooldisc.List(t.Context(), session, tooldisc.Query{Filter: filter}) {
 				if err != nil {
 					t.Fatal(err)
 				}

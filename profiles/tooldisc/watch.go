@@ -28,6 +28,7 @@ type watch struct {
 	mu      sync.Mutex
 	run     *run      // nil while nobody asks
 	read    time.Time // when the last listing came; zero: none did
+	fault   error     // why the last attempt failed, after that; nil: it did not
 	stopped bool      // for good
 }
 
@@ -135,6 +136,7 @@ func (w *watch) follow(ctx context.Context, r *run) {
 		}
 		pause := w.s.pace.Load().Refresh
 		if err != nil {
+			w.failed(r, err)
 			w.s.opts.Report(w.name, err)
 			pause = pauses.After(failures)
 			failures++
@@ -170,7 +172,7 @@ func (w *watch) take(r *run, l *Listing) {
 	w.mu.Lock()
 	current := w.run == r
 	if current {
-		w.read = w.s.opts.Now()
+		w.read, w.fault = w.s.opts.Now(), nil
 	}
 	w.mu.Unlock()
 	if !current {
@@ -178,6 +180,29 @@ func (w *watch) take(r *run, l *Listing) {
 	}
 	w.s.opts.Report(w.name, fault)
 	w.s.replace(w, list)
+}
+
+// failed records why the server could not be read.
+func (w *watch) failed(r *run, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.run == r {
+		w.fault = err
+	}
+}
+
+// unread returns why the tools of the server are not known, or may be outdated; empty if
+// they are known.
+func (w *watch) unread() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.fault != nil:
+		return w.fault.Error()
+	case w.read.IsZero() && w.run != nil:
+		return "it has not answered yet"
+	}
+	return ""
 }
 
 // noVersion is the version of the tools of a server that has none.

@@ -152,7 +152,7 @@ func (s *server) isRunning() bool {
 // ids returns the tool_ids that a peer is told.
 func ids(t *testing.T, session profiles.Session) (list []string) {
 	t.Helper()
-	for tool, err := range tooldisc.List(t.Context(), session, "") {
+	for tool, err := range tooldisc.List(t.Context(), session, tooldisc.Query{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,12 @@ type Failure struct {
 	} `json:"data"`
 }
 
-func (f *Failure) Error() string { return fmt.Sprintf("%.200q (JSON-RPC error %s)", f.Message, f.Code) }
+func (f *Failure) Error() string {
+	if f.Data.Code != "" {
+		return fmt.Sprintf("%.200s", f.Message)
+	}
+	return fmt.Sprintf("%.200q (JSON-RPC error %s)", f.Message, f.Code)
+}
 
 // read returns the result of a response. The error is a *Failure if it is one.
 func read(response []byte) (json.RawMessage, error) {

@@ -77,13 +77,13 @@ func (r *Reader) SetRefresh(after time.Duration) { r.refresh.Store(int64(after))
 func (r *Reader) Follow(ctx context.Context, tell func(tooldisc.Listing)) error {
 	client, end, err := r.opts.Connect()
 	if err != nil {
-		return fmt.Errorf("mcptools: %s: %w", r.opts.Target, err)
+		return fmt.Errorf("mcptools: %w", err)
 	}
 	c := &conversation{opts: &r.opts, refresh: &r.refresh, client: client, changed: make(chan struct{}, 1)}
 	defer c.work.Wait()
 	defer end() // which ends the work
 	if err := c.follow(ctx, tell); err != nil {
-		return fmt.Errorf("mcptools: %s: %w", r.opts.Target, err)
+		return fmt.Errorf("mcptools: %w", err)
 	}
 	return nil
 }

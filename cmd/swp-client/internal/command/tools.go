@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
@@ -53,7 +54,11 @@ func newToolsLs(f *flags) *cobra.Command {
 		Use:   "ls ADDR[/PARTNER] [FILTER]",
 		Short: "List tools",
 		Long: `List the tools whose tool_id or name contains the filter, ignoring case, or all of them,
-with their version and description. With --json one object a line.`,
+with their version and description. With --json one object a line.
+
+An MCP server or a partner that the endpoint could not ask for its tools is named on
+standard error with the reason; with --json it is an object {"server", "error"} after the
+tools.`,
 		Example: `  swp-client tools ls swp+tls://127.0.0.1:7777
   swp-client tools ls --json swp+quic://127.0.0.1:7777 read`,
 	}
@@ -63,7 +68,7 @@ with their version and description. With --json one object a line.`,
 			w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
 			n := 0
 			var err error
-			listed := c.DiscoverTools(ctx, filter, func(t tooldisc.Tool) bool {
+			unread, listed := c.DiscoverTools(ctx, filter, func(t tooldisc.Tool) bool {
 				n++
 				if f.asJSON {
 					err = f.printJSON(asDiscovered(&t))
@@ -72,10 +77,34 @@ with their version and description. With --json one object a line.`,
 				}
 				return err == nil
 			})
-			return f.listed(errors.Join(err, listed, w.Flush()), n, "tool")
+			err = errors.Join(err, listed, w.Flush())
+			for _, u := range unread {
+				err = errors.Join(err, f.tellUnread(u))
+			}
+			return f.listed(err, n+len(unread), "tool")
 		})
 	}
 	return cmd
+}
+
+// unreadServer is a server whose tools are not listed, as JSON.
+type unreadServer struct {
+	Server string `json:"server,omitempty"`
+	Error  string `json:"error"`
+}
+
+// tellUnread says that the tools of a server are not listed, or may be outdated.
+func (f *flags) tellUnread(u tooldisc.Unread) error {
+	reason := plain.Text(u.Reason)
+	switch {
+	case f.asJSON:
+		return f.printJSON(unreadServer{u.Name, reason})
+	case u.Name == "":
+		f.warnf("tools of other servers are missing or outdated: %s", reason)
+	default:
+		f.warnf("tools of %s are missing or outdated: %s", u.Name, reason)
+	}
+	return nil
 }
 
 // inShort is the description of a tool in a line, if its descriptor is like
