@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -195,6 +196,50 @@ func TestWhatIsPassedOnNamesItsPartner(t *testing.T) {
 		if _, metrics := a.get("/metrics"); strings.Contains(metrics, `partner="b"`) {
 			t.Error("a partner that was removed is still counted")
 		}
+	})
+}
+
+// What a partner refuses is told from what fails or is denied here.
+func TestARefusalByAPartnerIsNoFailureHere(t *testing.T) {
+	record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("b/hidden"), Severity: []byte("info"), TaskID: []byte("t")}
+	rows := []struct {
+		profileID, msgType       uint64
+		payload                  []byte
+		profile, operation, name string
+	}{
+		{rpc.ProfileID, rpc.TypeReq, (&rpc.Req{RPCID: []byte("1"), Method: []byte("b/hidden")}).Append(nil), "rpc", "call", "b/hidden"},
+		{events.ProfileID, events.TypePublish, (&events.Publish{Event: record}).Append(nil), "events", "publish", "b/hidden"},
+		{events.ProfileID, events.TypeSubscribe, (&events.Subscribe{Filter: []byte("type:b/hidden")}).Append(nil), "events", "subscribe", "b/hidden"},
+		{artifact.ProfileID, artifact.TypeGet, (&artifact.Get{ArtifactID: []byte("b/hidden")}).Append(nil), "artifact", "get", "b/hidden"},
+		{agdisc.ProfileID, agdisc.TypeGet, (&agdisc.Get{AgentID: []byte("b/hidden")}).Append(nil), "agdisc", "get", "b/hidden"},
+		{tooldisc.ProfileID, tooldisc.TypeGetReq, (&tooldisc.GetReq{ToolID: []byte("b/hidden")}).Append(nil), "tooldisc", "get", "b/hidden"},
+	}
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, _ := pairOf(t, transport, accessAll+ruleAll, "access: {rules: [{identity: 'spiffe://a.example/**', name: [modern, modern/exact]}]}\n"+modernYAML(t))
+		raw := a.raw(a.addrs[transport])
+		for i, row := range rows {
+			send(t, raw, message(row.profileID, row.msgType, 0, fmt.Sprintf("an-id-of-row-%d", i), string(row.payload)))
+			if line := a.awaitLine(row.profile, row.operation, row.name); line.Outcome != "refused_by_partner" || line.Partner != "b" {
+				t.Errorf("%+v", line)
+			}
+		}
+		s := a.mustDial(a.addrs[transport])
+		s.mustAsk(t, "b/modern", strings.Replace(modernCall, `\u0065xact`, "write", 1))
+		_, _ = s.hand(t, &a2a.Task{Kind: "hidden"}, a2a.SendOptions{Agent: "b/x"})
+		for _, name := range []string{"b/modern/write", "b/x/hidden"} {
+			profile, operation := "mcp", "tools/call"
+			if name == "b/x/hidden" {
+				profile, operation = "a2a", "task"
+			}
+			if line := a.awaitLine(profile, operation, name); line.Outcome != "refused_by_partner" || line.Partner != "b" {
+				t.Errorf("%+v", line)
+			}
+		}
+		_, _ = rpc.Call(t.Context(), s.Session, "nobody.has", nil)
+		if line := a.awaitLine("rpc", "call", "nobody.has"); line.Outcome != "failed" {
+			t.Errorf("a failure here: %+v", line)
+		}
+		a.counts(`swpd_exchange_seconds_count{operation="call",outcome="refused_by_partner",profile="rpc"}`, "1")
 	})
 }
 

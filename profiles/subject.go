@@ -23,16 +23,17 @@ type Outcome uint8
 // The outcomes. The verdict of the message determines the outcome unless the profile
 // reports one with Ended.
 const (
-	OutcomeOpen      Outcome = iota // not told
-	OutcomeOK                       // done
-	OutcomeDenied                   // by the access rules of this endpoint
-	OutcomeRefused                  // a violation, or a bound
-	OutcomeFailed                   // a regular answer that reports a failure
-	OutcomeCancelled                // by the caller
-	OutcomeLost                     // the connection of the caller ended before the answer
+	OutcomeOpen             Outcome = iota // not told
+	OutcomeOK                              // done
+	OutcomeDenied                          // by the access rules of this endpoint
+	OutcomeRefused                         // a violation, or a bound
+	OutcomeFailed                          // a regular answer that reports a failure
+	OutcomeCancelled                       // by the caller
+	OutcomeLost                            // the connection of the caller ended before the answer
+	OutcomeRefusedByPartner                // the answer is an error of another endpoint
 )
 
-var outcomes = [...]string{"open", "ok", "denied", "refused", "failed", "cancelled", "lost"}
+var outcomes = [...]string{"open", "ok", "denied", "refused", "failed", "cancelled", "lost", "refused_by_partner"}
 
 // Outcomes is how many there are.
 const Outcomes = len(outcomes)

@@ -147,8 +147,11 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	}
 	x.Keep(result.Keeps)
 	if failure := result.Error(); failure != nil {
-		s.refused(failure, x.Peer().Identity, call.Octets)
-		x.FinishFailed(result.Octets, result.Status)
+		outcome := profiles.OutcomeFailed
+		if s.refused(failure, x.Peer().Identity, call.Octets) {
+			outcome = profiles.OutcomeRefusedByPartner
+		}
+		x.FinishAs(outcome, result.Octets, result.Status)
 	} else {
 		x.FinishStatus(result.Octets, result.Status)
 	}

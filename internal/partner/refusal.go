@@ -43,8 +43,8 @@ func (l *Link) wrong(err error, w Wrong) error {
 	return profiles.Broken(l.opts.Name, err)
 }
 
-// refused reports a JSON-RPC error with which an endpoint has refused a request.
-func (s *server) refused(failure []byte, caller string, request []byte) {
+// refused reports a JSON-RPC error if an endpoint has refused a request with it.
+func (s *server) refused(failure []byte, caller string, request []byte) bool {
 	var e struct {
 		Data struct {
 			Code     string `json:"code"`
@@ -52,17 +52,18 @@ func (s *server) refused(failure []byte, caller string, request []byte) {
 		} `json:"data"`
 	}
 	if json.Unmarshal(failure, &e) != nil {
-		return // an error of the server, with data of another form
+		return false // an error of the server, with data of another form
 	}
 	code, ok := profiles.ParseCode(e.Data.Code)
 	var m mcpmap.Message
 	if !ok || m.Scan(request) != nil {
-		return
+		return false
 	}
 	s.link.opts.Refused(Refusal{
 		Partner: s.link.opts.Name, Caller: caller, Profile: "mcp", Operation: string(m.Method()), Name: s.name(&m),
 		Code: code, Endpoint: e.Data.Endpoint,
 	})
+	return true
 }
 
 // wrong returns what a client is told of a wrong answer to a request.

@@ -217,7 +217,12 @@ func (x *Exchange) Finish(octets []byte) { x.FinishStatus(octets, 0) }
 
 // FinishFailed is FinishStatus for a response that is an error.
 func (x *Exchange) FinishFailed(octets []byte, status int) {
-	profiles.Ended(x.w, profiles.OutcomeFailed)
+	x.FinishAs(profiles.OutcomeFailed, octets, status)
+}
+
+// FinishAs is FinishStatus for a response with another outcome than OK.
+func (x *Exchange) FinishAs(o profiles.Outcome, octets []byte, status int) {
+	profiles.Ended(x.w, o)
 	x.FinishStatus(octets, status)
 }
 

@@ -233,6 +233,14 @@ func (l *lane) unsolicited() {
 	}
 }
 
+// identity returns the identity of this endpoint; empty if it is not known.
+func (e *Endpoint) identity() string {
+	if identity := e.opts.Load().Identity; identity != nil {
+		return identity()
+	}
+	return ""
+}
+
 // maxRefusal bounds a refusal with the identity of its author, so that a small message
 // cannot cause a large answer.
 const maxRefusal = 512
@@ -240,11 +248,7 @@ const maxRefusal = 512
 // sign adds the identity of this endpoint to a refusal. A refusal that has an identity was
 // forwarded, and stays unchanged.
 func (e *Endpoint) sign(answer *e1.Envelope) {
-	identity := e.opts.Load().Identity
-	if identity == nil {
-		return
-	}
-	id := identity()
+	id := e.identity()
 	if _, signed := answer.Extensions.Lookup(profiles.ExtEndpoint); id == "" || signed {
 		return
 	}

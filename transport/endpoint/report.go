@@ -48,6 +48,7 @@ type account struct {
 	subject profiles.Subject
 	outcome profiles.Outcome // as the profile reported it
 	sent    int
+	forward bool   // an answer was an error of another endpoint
 	opens   bool   // the message opens an exchange
 	kind    string // name of its type
 	began   time.Time
@@ -64,6 +65,9 @@ func (l *lane) begin() {
 // with another one is no answer: the peer records it as a separate exchange.
 func (e *Endpoint) count(a *account, id []byte, env *e1.Envelope, size int) {
 	a.sent += frame.HeaderSize + size
+	if author, signed := env.Extensions.Lookup(profiles.ExtEndpoint); signed && string(author) != e.identity() {
+		a.forward = true
+	}
 	if e.recorder != nil && a.opens && bytes.Equal(env.MsgID, id) {
 		a.recording().answered(env)
 	}
@@ -103,6 +107,8 @@ func (a *account) outcomeOf(v *Verdict, gone bool) profiles.Outcome {
 		return profiles.OutcomeDenied
 	case gone, v.Detail == detailGone:
 		return profiles.OutcomeLost
+	case a.forward:
+		return profiles.OutcomeRefusedByPartner
 	case a.outcome != profiles.OutcomeOpen:
 		return a.outcome
 	case v.Code == profiles.OK:

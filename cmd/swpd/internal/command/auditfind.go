@@ -87,7 +87,7 @@ func (q *auditQuery) flags(cmd *cobra.Command) {
 			of: func(e *audit.Entry) string { return e.Action }, known: audit.Actions(),
 		},
 		{
-			flag: "outcome", usage: "`pattern` of the outcome: ok, denied, refused:*, failed, cancelled, lost; of an exchange at a partner answered, unanswered; of a finding receipt:*",
+			flag: "outcome", usage: "`pattern` of the outcome: ok, denied, refused:*, refused_by_partner, failed, cancelled, lost; of an exchange at a partner answered, unanswered; of a finding receipt:*",
 			of: func(e *audit.Entry) string { return e.Outcome }, known: outcomes(),
 		},
 	}
