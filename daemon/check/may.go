@@ -105,6 +105,7 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	if note != "" {
 		a.Notes = append(a.Notes, note)
 	}
+	a.defaults(c)
 	a.decide(c, policy)
 	if a.Deny != nil {
 		return a, nil // the identity cannot connect
@@ -114,6 +115,36 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	}
 	a.suggest(policy)
 	return a, nil
+}
+
+// defaults makes a question that names no MCP server, with an empty name or one that begins
+// with a slash, one about the default server.
+func (a *Answer) defaults(c *config.Config) {
+	if a.Profile != "mcp" || a.Name != "" && a.Name[0] != '/' {
+		return
+	}
+	server := defaultServer(c)
+	if server == "" {
+		a.Notes = append(a.Notes, "no MCP server is named, and none is the default one")
+		return
+	}
+	a.Name = server + a.Name
+	a.Notes = append(a.Notes, "no MCP server is named, so this is about the default one: "+a.Name)
+}
+
+// defaultServer is the MCP server for requests that name none; empty if there is none.
+func defaultServer(c *config.Config) string {
+	for name := range c.MCP.Servers {
+		if isDefault(c, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// isDefault reports whether requests that name no MCP server are for this one.
+func isDefault(c *config.Config, server string) bool {
+	return c.MCP.Servers[server].Default || len(c.MCP.Servers) == 1
 }
 
 // agentID reports whether the question is about using an agent_id.
@@ -178,6 +209,9 @@ func (a *Answer) beyond(c *config.Config) error {
 	conf, partner := c.Partners[first]
 	if segments := strings.Count(a.Name, "/") + 1; a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && (segments < 2 || partner && segments < 3) {
 		a.Notes = append(a.Notes, fmt.Sprintf("the name of a call ends with the tool: %s/TOOL", a.Name))
+		if server := defaultServer(c); segments == 1 && !partner && server != "" && server != first {
+			a.Notes = append(a.Notes, fmt.Sprintf("a tool of the default MCP server has the name %s/%s", server, a.Name))
+		}
 	}
 	if partner {
 		if !deeper || !slices.Contains(reachable(), a.Profile) {

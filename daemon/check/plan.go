@@ -77,7 +77,7 @@ type PlanServer struct {
 func planServer(c *config.Config, name string) (*PlanServer, error) {
 	s := c.MCP.Servers[name]
 	p := &PlanServer{
-		Name: name, Default: s.Default || len(c.MCP.Servers) == 1,
+		Name: name, Default: isDefault(c, name),
 		Allowed: whoMay(&c.Access, func(a *access.Policy) bool { return a.Reaches(anyone, "mcp", name) }),
 	}
 	if s.URL == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -45,7 +46,7 @@ func requests() map[string]request {
 		if at := server(cmd, args); at != "" {
 			return at + "/" + args[1]
 		}
-		return ""
+		return "/" + args[1]
 	}
 	kind := func(cmd *cobra.Command, args []string) string {
 		return strings.TrimPrefix(target(args)+"/"+cmd.Flag("kind").Value.String(), "/")
@@ -136,10 +137,14 @@ func (f *flags) help(err error, r *cli.Report) {
 	args := f.running.Flags().Args()
 	asked, known := requests()[path]
 	name := ""
-	if step, ok := client.ActionOf(err); ok {
-		asked, name, known = requestOf(step, asked.list), visible(step.Name), true
-	} else if known {
+	if known {
 		name = asked.named(f, args)
+	}
+	if step, ok := client.ActionOf(err); ok {
+		if step.Operation != asked.operation || step.Name != "" {
+			name = visible(step.Name)
+		}
+		asked, known = requestOf(step, asked.list), true
 	}
 	denied := slices.Contains(denials, r.Code)
 	if strings.Contains(r.Message, unreached) {
@@ -149,18 +154,23 @@ func (f *flags) help(err error, r *cli.Report) {
 	if !known || !denied && !slices.Contains(absents, r.Code) {
 		return
 	}
-	name = strings.TrimPrefix(name, r.Partner+"/")
+	name = asked.at(name, r.Partner)
+	if asked.profile == tooldisc.Name && strings.Contains(name, "/") { // a tool of an MCP server is shown to those who may call it
+		asked.profile, asked.operation = "mcp", mcpmap.MethodToolsCall
+	}
 	reason := "finds the reason"
 	if !denied {
 		reason = "finds out whether rules hide it"
 	}
 	lines := []string{r.Advice}
-	if asked.profile == "mcp" && name == "" {
-		lines = append(lines, "No MCP server is named, so this was for the default server there.")
-	} else {
-		lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
-			strings.TrimSpace(asked.what+" "+name), operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+plain.Word(name))))
+	what, word := strings.TrimSpace(asked.what+" "+name), plain.Word(name)
+	if tool, ok := strings.CutPrefix(name, "/"); asked.profile == "mcp" && ok {
+		what = asked.what + " " + tool + " of the default MCP server"
+	} else if asked.profile == "mcp" && name == "" {
+		what, word = strings.Replace(asked.what, "the MCP server", "the default MCP server", 1), "''"
 	}
+	lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
+		what, operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word)))
 	if asked.list != "" {
 		lines = append(lines, "What this identity may use is listed by: "+f.commandLine(asked.listing(f, args[0])...))
 	}
@@ -177,6 +187,20 @@ func (q *request) named(f *flags, args []string) string {
 		name = partner + "/" + name
 	}
 	return name
+}
+
+// at returns the name that the rules of a partner have for a name here; without a partner
+// they are the same. A tool of the default MCP server is /tool, and that server has no name.
+func (q *request) at(name, partner string) string {
+	there, ok := strings.CutPrefix(name+"/", partner+"/")
+	if partner == "" || !ok {
+		return name
+	}
+	there = strings.TrimSuffix(there, "/")
+	if q.operation == mcpmap.MethodToolsCall && there != "" && !strings.Contains(there, "/") {
+		return "/" + there
+	}
+	return there
 }
 
 // listing is the command that lists what there is at an address.
