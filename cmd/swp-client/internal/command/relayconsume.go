@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +49,8 @@ input, and in its environment SWP_DELIVERY_ID (hex), SWP_TOPIC, SWP_PUBLISHER (a
 identity), SWP_HOPS and, if the delivery has one, SWP_TTL_MS. Exit status 0 acknowledges the
 delivery. With %d another attempt is useless, and the delivery is dead at once; with
 any other status it is attempted again, up to the limit of the endpoint. Up to
---max-in-flight commands run at once.
+--max-in-flight commands run at once. A command whose program does not exist is refused at
+the start.
 
 With --count it ends after so many deliveries, processed or not. With --wait as well the
 exit code is 1 if fewer have come in that time; those being processed then are finished.
@@ -85,6 +87,9 @@ Ctrl-C ends it.`, exitData),
 			return err
 		}
 		if err := o.wanted.check(); err != nil {
+			return err
+		}
+		if err := checkLine(o.exec); err != nil {
 			return err
 		}
 		return f.consume(cmd.Context(), args[0], args[1], &o)
@@ -168,6 +173,30 @@ func (f *flags) write(d *relay.Delivery, raw bool) error {
 	return nil
 }
 
+// checkLine refuses a command line for a shell whose program does not exist. A line that does
+// not begin with a plain word is left to the shell.
+func checkLine(line string) error {
+	line = strings.TrimSpace(line)
+	word := line
+	if end := strings.IndexAny(line, " \t\n;|&<>"); end >= 0 {
+		word = line[:end]
+	}
+	if word == "" || strings.ContainsAny(word, "$`\"'\\=(){}*?[]~#!") {
+		return nil
+	}
+	_, err := exec.LookPath(word)
+	if err == nil || errors.Is(err, exec.ErrDot) {
+		return nil
+	}
+	if !strings.ContainsRune(word, '/') && exec.Command(shell, "-c", `command -v -- "$0"`, word).Run() == nil {
+		return nil // the shell knows it
+	}
+	return &usageError{"--exec: " + err.Error()}
+}
+
+// shell runs the command lines of --exec.
+const shell = "/bin/sh"
+
 // runner runs a command for each delivery.
 type runner struct {
 	f       *flags
@@ -184,7 +213,7 @@ func (f *flags) newRunner(line string) (*runner, error) {
 		return nil, err
 	}
 	program, err := proc.Resolve(proc.Config{
-		Command: "/bin/sh", Args: []string{"-c", line}, Env: environment(), Path: os.Getenv("PATH"), Dir: dir,
+		Command: shell, Args: []string{"-c", line}, Env: environment(), Path: os.Getenv("PATH"), Dir: dir,
 	})
 	if err != nil {
 		return nil, err
