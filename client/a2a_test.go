@@ -397,7 +397,7 @@ func TestWorkFailsIfThePeerDoesNotTakeTheAgent(t *testing.T) {
 					Registration: a2a.Registration{Kinds: []string{"k"}, Worker: steps(0, nil)},
 					Connected:    func(*Client) { connected = true },
 				})
-				var refused *refusedAgentError
+				var refused *AnswerError
 				if !errors.As(err, &refused) || connected {
 					t.Errorf("connected: %v, error %v", connected, err)
 				}

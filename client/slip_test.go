@@ -126,7 +126,7 @@ func TestListenerEndsWithTheErrorOfHeard(t *testing.T) {
 func TestListenerFailsIfThePeerDoesNotTakeTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, a2a.Options{MayUse: func(string, string) bool { return false }})
-		if err := <-s.listens(t.Context(), SLIPListener{}); !errors.As(err, new(*refusedAgentError)) {
+		if err := <-s.listens(t.Context(), SLIPListener{}); !errors.As(err, new(*AnswerError)) {
 			t.Error(err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
@@ -184,7 +185,7 @@ func (c *Client) agentTaken(ctx context.Context, agent string) error {
 			return c.Context().Err()
 		}
 		if time.Since(began) > takenTime {
-			return &refusedAgentError{agent}
+			return c.refusedAgent(agent)
 		}
 		if err := backoff.Wait(ctx, pauses.After(n)); err != nil {
 			return err
@@ -192,11 +193,12 @@ func (c *Client) agentTaken(ctx context.Context, agent string) error {
 	}
 }
 
-// refusedAgentError ends a worker or a SLIPListener.
-type refusedAgentError struct{ agent string }
-
-func (e *refusedAgentError) Error() string {
-	return fmt.Sprintf("this identity may not be agent %q there: access.agents and access.rules of the server decide, and whether another identity has that name", e.agent)
+// refusedAgent returns the error that ends a worker or a SLIPListener.
+func (c *Client) refusedAgent(agent string) error {
+	return &AnswerError{
+		Text: fmt.Sprintf("this identity may not be agent %q there: access.agents and access.rules of the server decide, and whether another identity has that name", agent),
+		Code: profiles.SecurityPolicy.String(), By: Author{Endpoint: c.Peer().Identity},
+	}
 }
 
 // serve keeps a connection until life ends.

@@ -190,9 +190,8 @@ func (l *workLog) connected(c *client.Client, o workerFlags) {
 }
 
 func (l *workLog) lost(err error, pause time.Duration) {
-	err = root(err)
-	l.say(workLine{Type: "lost", Error: plain.Error(err), Millis: pause.Milliseconds()},
-		"connection lost (%v); trying again in %v", err, pause.Round(time.Millisecond))
+	l.say(workLine{Type: "lost", Error: plain.Error(root(err)), Millis: pause.Milliseconds()},
+		"%s; trying again in %v", lost(err), pause.Round(time.Millisecond))
 }
 
 func (l *workLog) draining(tasks int) {

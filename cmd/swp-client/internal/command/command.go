@@ -205,7 +205,7 @@ func (f *flags) keep(address string) *client.Kept {
 		Timeout: f.timeout,
 		Lost: func(err error) {
 			if f.verbose {
-				f.warnf("connection lost (%v); a new one is made when it is needed", root(err))
+				f.warnf("%s; a new connection is made when it is needed", lost(err))
 			}
 		},
 	})
