@@ -829,6 +829,36 @@ func TestASubscriptionThatThePartnersRulesStopIsRefusedThere(t *testing.T) {
 	refusedBy(t, "with a name", err, "SECURITY_POLICY", b)
 }
 
+func TestARuleTakenAwayEndsASubscription(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		const open = "access: {rules: [{identity: '**', profile: [rpc, events]}]}\n"
+		a, b := pairOf(t, transport, open, open)
+		s := a.mustDial(a.addrs[transport])
+		there := profiles.Toward(s.Session, "b")
+		ends := func(o *organisation, rules string, subs ...*events.Subscription) {
+			t.Helper()
+			o.rewrite(open, rules)
+			o.reloaded()
+			for i, sub := range subs {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				_, err := sub.Recv(ctx)
+				cancel()
+				refusedBy(t, fmt.Sprintf("subscription %d", i), err, "SECURITY_POLICY", o)
+			}
+			o.rewrite(rules, open)
+			o.reloaded()
+		}
+		subscribe := func(on profiles.Session, filter string) *events.Subscription {
+			return subscribed(t, on, events.SubscribeOptions{Filter: filter})
+		}
+		ends(a, "access: {rules: [{identity: '**', profile: [rpc, events], name: ['other', 'swp.*', 'b/swp.*', 'b/other']}]}\n",
+			subscribe(s.Session, "type:k"), subscribe(s.Session, "type:b/k"), subscribe(there, "type:k*"))
+		ends(b, "access: {rules: [{identity: '**', profile: [rpc, events], name: ['other', 'swp.*']}]}\n",
+			subscribe(s.Session, "type:b/k"), subscribe(s.Session, "type:b/k"), subscribe(there, "type:k*"),
+			subscribed(t, there, events.SubscribeOptions{Filter: "type:k", Name: "n"}))
+	})
+}
+
 // One client that asks for what it may not have at a partner must not cut the link of all.
 func TestDenialsAtAPartnerDoNotCutTheLink(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {

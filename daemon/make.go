@@ -47,6 +47,7 @@ func (d *daemon) makeBase() error {
 		Changed: func(differs func(identity, server string) bool) {
 			d.served.Set().MCP.RulesChanged(differs)
 			d.served.Set().A2A.RulesChanged()
+			d.served.Set().Events.RulesChanged()
 		},
 		Security: d.observer.Security,
 	})

@@ -26,7 +26,8 @@
 // to. Its id is the msg_id of the SUBSCRIBE in lower-case hexadecimal; it
 // belongs to its connection. Delivery never holds up who publishes: events wait
 // in a bounded tail in memory, then in the Store, and a subscription that is so
-// slow that they are held no longer is cut off with SLOW_CONSUMER.
+// slow that they are held no longer is cut off with SLOW_CONSUMER. One that the
+// rules would refuse ends with SECURITY_POLICY when they change.
 //
 // With a Store every BATCH carries a cursor (extension 17), and a SUBSCRIBE
 // with that extension starts after it. The cursor of the confirmation says
@@ -72,7 +73,7 @@ type Options struct {
 	Store Store
 
 	// Access decides which identity may publish and subscribe to which event_type. It is
-	// asked again after at most a second. Nil denies nothing.
+	// asked again after at most a second; see RulesChanged. Nil denies nothing.
 	Access profiles.Access
 
 	// Retention is how long stored events are kept, default 24 hours; see SetRetention.
@@ -149,6 +150,7 @@ type Bus struct {
 	tail    tail
 	kept    atomic.Int64  // Options.Retention, changed
 	pending atomic.Int64  // octets that wait to be stored
+	rules   atomic.Uint64 // how often they have changed
 	readers chan struct{} // slots for reading the store
 	large   chan struct{} // slots for large records from the store
 	naming  chan struct{} // the slot for storing a new name

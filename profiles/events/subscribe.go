@@ -32,6 +32,7 @@ type subscription struct {
 	cursor uint64         // where to start, if resume
 	resume bool
 	reader reader
+	rules  uint64 // Bus.rules when they allowed it
 
 	ctx    context.Context // ends the delivery; its cause is the reason. nil until the table has the subscription
 	cancel context.CancelCauseFunc
@@ -85,6 +86,9 @@ func (b *Bus) subscribe(req *profiles.Request) error {
 // hold records the exchange of a subscription.
 func (s *subscription) hold(req *profiles.Request, w profiles.Responder) {
 	s.msgID, s.w = req.MsgID, w
+	if s.rules != s.bus.rules.Load() { // they changed before the table had it
+		s.review()
+	}
 	s.gone = context.AfterFunc(w.Context(), func() { s.cancel(errGone) })
 }
 
@@ -95,16 +99,14 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 		return nil, err
 	}
 	identity := req.Identity()
-	if from == nil { // for a partner the rules were asked already
-		for _, eventType := range filter.asked() { // of what no rule lets through nothing would ever come
-			if !may(b.opts.Access, identity, "subscribe", eventType) {
-				return nil, profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "events: not allowed to subscribe to %.200s", eventType))
-			}
-		}
-	}
 	s := &subscription{
-		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, peer: req.Peer(), lane: req.Lane, from: from,
+		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, peer: req.Peer(), lane: req.Lane, from: from, rules: b.rules.Load(),
 		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},
+	}
+	if from == nil { // for a partner the rules were asked already
+		if denied := s.denied(); denied != nil {
+			return nil, denied
+		}
 	}
 	name, named := req.Extensions.Lookup(ExtSubscription)
 	if named && (len(name) == 0 || len(name) > MaxName) {
@@ -126,6 +128,36 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 		return nil, invalid(DetailName, "the name and the identity of the subscriber are too long together")
 	}
 	return s, nil
+}
+
+// denied returns the *Error for a subscription to a type of which no rule lets an event
+// through, because nothing would ever come; nil if there is none.
+func (s *subscription) denied() *profiles.Error {
+	for _, eventType := range s.reader.filter.asked() {
+		if s.from != nil {
+			eventType = s.from.way.Here(eventType)
+		}
+		if !may(s.bus.opts.Access, s.reader.identity, "subscribe", eventType) {
+			return profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "events: not allowed to subscribe to %.200s", eventType))
+		}
+	}
+	return nil
+}
+
+// RulesChanged ends the subscriptions that the rules would refuse now.
+func (b *Bus) RulesChanged() {
+	b.rules.Add(1)
+	for _, s := range b.subs.all() {
+		s.review()
+	}
+}
+
+// review ends the subscription if the rules would refuse it now.
+func (s *subscription) review() {
+	if denied := s.denied(); denied != nil {
+		denied.Domain = true // the peer was allowed to subscribe
+		s.cancel(denied)
+	}
 }
 
 // domain is an ordinary answer of the profile.

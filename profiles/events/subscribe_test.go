@@ -297,6 +297,39 @@ func TestASubscriptionToWhatNoRuleLetsThroughIsRefused(t *testing.T) {
 	})
 }
 
+func TestARuleTakenAwayEndsASubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		access := rules{"publish test.type": true, "subscribe open": true, "subscribe other": true}
+		s := serve(t, "pipe", events.Options{Access: access, Store: newMemory(t)}, endpoint.Bounds{ErrorBudget: 2})
+		p := s.dial(identity)
+		var ended []*events.Subscription
+		for _, o := range []events.SubscribeOptions{{Filter: "type:open"}, {Filter: "type:op*"}, {Filter: "type:open,type:other"}, {Filter: "type:open", Name: "n"}} {
+			ended = append(ended, p.subscribe(t, o))
+		}
+		all := p.subscribe(t, events.SubscribeOptions{})
+		synctest.Wait()
+		access["subscribe open"] = false
+		s.bus.RulesChanged()
+		for _, sub := range ended {
+			_, err := sub.Recv(t.Context())
+			wantPeerError(t, err, "SECURITY_POLICY")
+		}
+		synctest.Wait()
+		access["subscribe open"] = true
+		time.Sleep(time.Second) // virtual: until rules are asked again
+		p.publish(t, "a")       // the connection was charged nothing
+		synctest.Wait()
+		access["subscribe open"], access["subscribe other"] = false, false
+		s.bus.RulesChanged()
+		for {
+			if _, err := all.Recv(t.Context()); err != nil {
+				wantPeerError(t, err, "SECURITY_POLICY")
+				break
+			}
+		}
+	})
+}
+
 func TestAnswersOfAccessAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(map[string]int)

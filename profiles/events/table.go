@@ -2,6 +2,8 @@ package events
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/slimwire/swp/profiles"
@@ -78,6 +80,13 @@ func (t *table) get(key subscriptionKey) *subscription {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.subs[key]
+}
+
+// all returns the subscriptions.
+func (t *table) all() []*subscription {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.subs))
 }
 
 // remove removes a subscription. It may be called more than once.
