@@ -23,8 +23,12 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
+	carriage "github.com/slimwire/swp/profiles/sdl"
+	messages "github.com/slimwire/swp/profiles/slip"
 	stateprofile "github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
 )
 
 const (
@@ -80,6 +84,9 @@ func TestEachOperationHasOneLine(t *testing.T) {
 	record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("build.done"), Severity: []byte("info"), TaskID: []byte("t"), Body: blob}
 	hidden := record
 	hidden.EventType = []byte("hidden")
+	words := func(dst string) []byte { return []byte("SLIP v1 planner " + dst + " RequestReview " + secret) }
+	envelope := sdlRequest(sdl.CTToolCall, `{"tool":"sys.ping","call_id":"c1","args":{"n":"`+secret+`"},"expect":{}}`)
+	stranger := envelope.With("from", envelope.Get("from").With("agent_id", canonical.String("hidden")))
 	rows := []struct {
 		profileID, msgType uint64
 		payload            []byte
@@ -108,10 +115,15 @@ func TestEachOperationHasOneLine(t *testing.T) {
 		{relay.ProfileID, relay.TypePublish, (&relay.Publish{DeliveryID: []byte("d"), Topic: []byte("hidden"), Payload: blob}).Append(nil), "relay", "publish", "hidden", "denied"},
 		{a2a.ProfileID, a2a.TypeTask, (&a2a.TaskBody{TaskID: []byte("t1"), Kind: []byte("nobody.does"), Input: blob}).Append(nil), "a2a", "task", "nobody.does", "failed"},
 		{a2a.ProfileID, a2a.TypeTask, (&a2a.TaskBody{TaskID: []byte("t2"), Kind: []byte("hidden"), Input: blob}).Append(nil), "a2a", "task", "hidden", "denied"},
+		{messages.ProfileID, messages.TypeSLIP, words("nobody"), "slip", "send", "nobody", "failed"},
+		{messages.ProfileID, messages.TypeSLIP, words("hidden"), "slip", "send", "hidden", "denied"},
+		{carriage.ProfileID, carriage.TypeReq, sdl.JSON.Append(nil, envelope), "sdl", "send", sdlCaller, "ok"},
+		{carriage.ProfileID, carriage.TypeReq, sdl.JSON.Append(nil, stranger), "sdl", "send", "hidden", "denied"},
 	}
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		r := start(t, accessAll+"access: {rules: [{identity: 'spiffe://localhost/**', profile: [obs, policyhint, cred, state]}, "+
-			"{identity: 'spiffe://localhost/**', name: [swp.echo, nobody.has, build.done, builds, nothing, nobody, nobody.does]}]}\n")
+			"{identity: 'spiffe://localhost/**', name: [swp.echo, nobody.has, build.done, builds, nothing, nobody, nobody.does, '"+sdlCaller+"']}], "+
+			"agents: [{identity: 'spiffe://localhost/**', agent_ids: [planner, '"+sdlCaller+"']}]}\n"+sdlOpen)
 		for _, row := range rows {
 			s := r.raw(r.addrs[transport])
 			octets := message(row.profileID, row.msgType, 0, "an-id-of-its-own", string(row.payload))
