@@ -8,9 +8,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -207,9 +209,11 @@ func (t *Trail) Admit(req *profiles.Request) error {
 	if withoutRecord(&req.Envelope) {
 		return nil
 	}
-	return &profiles.Error{
-		Code: profiles.Internal, Detail: "audit", Retryable: true, Text: "the audit trail of this endpoint cannot be written; try again later",
+	text := "the audit trail of this endpoint cannot be written; try again later"
+	if errors.Is(file.Err(), syscall.ENOSPC) {
+		text = "the volume of this endpoint's audit trail is full; nothing is done until its operator has made room on the disk"
 	}
+	return &profiles.Error{Code: profiles.Internal, Detail: "audit", Retryable: true, Text: text}
 }
 
 // withoutRecord reports whether a message calls a method without records.
