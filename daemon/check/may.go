@@ -132,7 +132,7 @@ func (a *Answer) defaults(c *config.Config) {
 	a.Notes = append(a.Notes, "no MCP server is named, so this is about the default one: "+a.Name)
 }
 
-// defaultServer is the MCP server for requests that name none; empty if there is none.
+// defaultServer is the MCP server for requests without a server; empty if no server is the default.
 func defaultServer(c *config.Config) string {
 	for name := range c.MCP.Servers {
 		if isDefault(c, name) {

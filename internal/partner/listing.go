@@ -162,7 +162,7 @@ func (d *Directory) RefreshAgents(ctx context.Context, wanted func(partner strin
 }
 
 // refresh updates lists that are older than age, and returns the names of the partners that
-// have never answered. of returns a list of a link, nil if there is none.
+// have never answered. of returns a list of a link, or nil.
 func (d *Directory) refresh(
 	ctx context.Context, wanted func(partner string) bool, age time.Duration, of func(*Link) (*lister, func(context.Context, *Up) bool),
 ) (unlisted []string) {

@@ -131,7 +131,7 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 }
 
 // denied returns the *Error for a subscription to a type of which no rule lets an event
-// through, because nothing would ever come; nil if there is none.
+// through, because nothing would ever come; else nil.
 func (s *subscription) denied() *profiles.Error {
 	for _, eventType := range s.reader.filter.asked() {
 		if s.from != nil {

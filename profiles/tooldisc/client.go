@@ -80,8 +80,8 @@ func Page(ctx context.Context, on profiles.Caller, q Query) (tools []Tool, next 
 // maxPages bounds how often a peer may say that there is more.
 const maxPages = 10_000
 
-// List asks a peer for all tools of a Query, page by page as they are wanted. An error is
-// the last thing it yields: one of those of Find, or profiles.ErrNext.
+// List asks a peer for all tools of a Query, page by page on demand. An error is the last
+// thing it yields: one of those of Find, or profiles.ErrNext.
 func List(ctx context.Context, on profiles.Caller, q Query) iter.Seq2[Tool, error] {
 	pages := 0
 	return profiles.Pages(func(token string) ([]Tool, string, error) {

@@ -17,7 +17,6 @@ const (
 
 // SetPartner replaces the tools of a partner, which are listed as partner/tool_id: to
 // identities that may call or get them, but never to partners. Invalid tools are omitted, and
-// identities that may call or get them, but never to partners. Invalid tools are omitted, and
 // so is a duplicate version. unread are the servers that the partner could not read.
 func (s *Service) SetPartner(partner string, tools []Tool, unread []Unread) {
 	list := make([]*entry, 0, len(tools))

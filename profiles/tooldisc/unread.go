@@ -83,8 +83,7 @@ func (s *Service) unread(identity string, servers map[string]*watch, partners []
 	return list
 }
 
-// reaches reports whether an identity may use something whose name begins with that of a
-// server or a partner.
+// reaches reports whether an identity may use something of a server or a partner.
 func (s *Service) reaches(identity, name string) bool {
 	rules, ok := s.opts.Access.(profiles.Reacher)
 	return !ok || rules.Reaches(identity, "mcp", name) || rules.Reaches(identity, Name, name)
