@@ -23,6 +23,8 @@ type recorded struct {
 	Request   string `json:"swp.request.sha256"`
 	Answer    string `json:"swp.answer.sha256"`
 	Transport string `json:"swp.transport"`
+	Chain     string `json:"swp.chain"`
+	Hints     string `json:"swp.hints"`
 }
 
 // trail returns the records of exchanges.

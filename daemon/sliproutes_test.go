@@ -16,6 +16,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/relay"
@@ -48,8 +49,14 @@ type slipAgent struct {
 // speaks joins a daemon as an agent, and returns when it is known there.
 func (o *organisation) speaks(address, id string) *slipAgent {
 	o.t.Helper()
+	return o.speaksAs(address, id, "")
+}
+
+// speaksAs is speaks with a declaration for the hints of others.
+func (o *organisation) speaksAs(address, id, declares string) *slipAgent {
+	o.t.Helper()
 	a := &slipAgent{t: o.t, heard: make(chan said, 16), errs: make(chan undelivered, 16)}
-	set, err := all.New(all.Options{SLIP: messages.Options{
+	set, err := all.New(all.Options{A2A: a2a.Options{Declares: declares}, SLIP: messages.Options{
 		Receive: func(_ profiles.Session, m *messages.Message) error {
 			a.heard <- said{m.Type, string(m.Payload), slices.Clone(m.Handles)}
 			return nil
@@ -185,6 +192,76 @@ func TestSLIPBetweenAgentsOfTwoOrganisations(t *testing.T) {
 			coordinator.isRefused(coordinator.says(messages.TypeSLIP, "SLIP v1 coordinator planner MetaAck"), messages.CodeUnknownDestination)
 		})
 	}
+}
+
+// What a message is under here it is under at the partner, which has its own declarations.
+func TestConditionsOfSLIPGoToPartners(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		near, _ := credYAML(t, true)
+		there, _ := credYAML(t, false)
+		a, b := pairOf(t, transport, near, there+"endpoint: {hints: {region: eu-west-1}}\n")
+		a.configure(func(text string) string {
+			return strings.Replace(text, "b: {identity:", "b: {hints: {region: eu, cost: '1'}, identity:", 1)
+		})
+		if got := a.reloads(); len(got.Problems) > 0 {
+			t.Fatalf("%+v", got)
+		}
+		a.connected("b")
+		planner := b.speaksAs(b.addrs[transport], "planner", "region=eu-west-1")
+		for i, row := range []struct {
+			hint string
+			kept bool
+		}{
+			{"", true},
+			{"MUST region=eu", true},
+			{"SHOULD region=mars", true},
+			{"MUST region=mars", false},  // by neither
+			{"MUST cost_limit=2", false}, // by the partner, as a has it
+		} {
+			coordinator := a.speaks(a.addrs[transport], "coordinator")
+			on := &session{Session: coordinator.session}
+			if row.hint != "" {
+				on.put(t, on.Session, row.hint)
+			}
+			text := fmt.Sprintf("SLIP v1 coordinator planner RequestReview part_%d", i)
+			id := coordinator.says(messages.TypeSLIP, text)
+			if row.kept {
+				if got := planner.hears(); got.Payload != text {
+					t.Errorf("%q: %+v", row.hint, got)
+				}
+			} else if said := soon(t, coordinator.errs); said.MsgID != id {
+				t.Errorf("%q: %+v", row.hint, said)
+			}
+			coordinator.session.Close(profiles.OK)
+		}
+		coordinator := a.speaks(a.addrs[transport], "coordinator")
+		ctx := (&session{Session: coordinator.session}).present(t, "one")
+		text := "SLIP v1 coordinator planner RequestReview under_a_chain"
+		if _, err := messages.Send(ctx, coordinator.session, messages.TypeSLIP, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := planner.hears(); got.Payload != text {
+			t.Errorf("%+v", got)
+		}
+		var hints map[string]int
+		chains, records := 0, 0
+		b.until("the records", func() bool {
+			hints, chains, records = make(map[string]int), 0, 0
+			for _, r := range b.trail() {
+				if r.Entry.Profile == messages.Name && r.Outcome == "ok" && r.Identity == a.identity {
+					hints[r.Hints]++
+					records++
+					if r.Chain != "" {
+						chains++
+					}
+				}
+			}
+			return records == 4
+		})
+		if diff := cmp.Diff(map[string]int{"": 2, "region=eu;MUST": 1, "region=mars;SHOULD": 1}, hints); diff != "" || chains != 1 {
+			t.Errorf("at the partner %d messages were under a chain, and under hints %s", chains, diff)
+		}
+	})
 }
 
 func TestSLIPIsDeniedToOthers(t *testing.T) {

@@ -94,8 +94,8 @@ func Carrying(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// WithForward returns ctx for one Call of a Lane or a Session that forwards the message of
-// ctx. Before the request c, if not nil, forwards the data that ctx carries, for the
+// WithForward returns ctx for one Call or Send of a Lane or a Session that forwards the message
+// of ctx. Before the request c, if not nil, forwards the data that ctx carries, for the
 // msg_id of the request. m has the other fields; if lifecycle is not nil, it reads the ID
 // from the request (see Profile.Lifecycle). The request gets the EndToEnd of ctx. If ctx
 // carries no data, the result is ctx.

@@ -52,13 +52,14 @@ func (p Passage) Spent() *Error {
 
 type aheadKey struct{}
 
-// Ahead sends messages on a lane that must precede a call. env is the request as it will be
+// Ahead sends messages on a lane that must precede another. env is that message as it will be
 // sent, with its msg_id; Ahead may append extensions to it.
 type Ahead func(ctx context.Context, lane Lane, env *e1.Envelope) error
 
-// WithAhead returns ctx for one Call of a Lane or a Session. f is called before the request
-// is sent, with the same lane and a context without Ahead; its error becomes the error of
-// the call. Nil removes an Ahead that ctx has.
+// WithAhead returns ctx for one Call or Send of a Lane or a Session. f is called before the
+// message is sent, with the same lane and a context without Ahead; its error becomes that of the
+// call. A message of Send that opens nothing, or ends something, goes without it. Nil removes an
+// Ahead that ctx has.
 func WithAhead(ctx context.Context, f Ahead) context.Context {
 	return context.WithValue(ctx, aheadKey{}, f)
 }

@@ -275,7 +275,7 @@ func (t *trip) onward(ctx context.Context, env *e1.Envelope) (context.Context, e
 // carried returns the context that sends the data of the message ahead of it, and the
 // extensions for the partner.
 func (t *trip) carried(ctx context.Context) (context.Context, e1.Extensions, error) {
-	return t.link.onward(profiles.Carrying(ctx, t.ctx), t.caller, t.passage, profiles.Onward{Name: t.name, Scope: t.profile.Scope}, t.profile.Lifecycle)
+	return t.link.Onward(profiles.Carrying(ctx, t.ctx), t.caller, t.passage, profiles.Onward{Name: t.name, Scope: t.profile.Scope}, t.profile.Lifecycle)
 }
 
 // mark appends the rest of the target.

@@ -130,7 +130,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 // pass forwards a request and returns its answer, which ends the exchange. It returns the
 // id of a session that initialize has opened.
 func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
-	ctx, call.Extensions, err = s.link.onward(ctx, x.Peer().Identity, p, profiles.Onward{Name: s.local()}, nil)
+	ctx, call.Extensions, err = s.link.Onward(ctx, x.Peer().Identity, p, profiles.Onward{Name: s.local()}, nil)
 	if err != nil {
 		return "", err
 	}

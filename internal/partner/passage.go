@@ -19,10 +19,10 @@ const (
 	TraceNone                // nothing
 )
 
-// onward prepares a message for the link: it returns its extensions, and the context that
+// Onward prepares a message for the link: it returns its extensions, and the context that
 // sends the metadata of ctx ahead of it, on behalf of an identity. on and lifecycle are
 // those of profiles.WithForward.
-func (l *Link) onward(
+func (l *Link) Onward(
 	ctx context.Context, identity string, p profiles.Passage, on profiles.Onward, lifecycle func(*e1.Envelope) []byte,
 ) (context.Context, e1.Extensions, error) {
 	if fault := p.Spent(); fault != nil {

@@ -116,7 +116,7 @@ func (c *call) pass(ctx context.Context) error {
 	case !profiles.Serves(up.Session, rpc.ProfileID):
 		return c.link.ignorant("profile rpc")
 	}
-	sendCtx, ext, err := c.link.onward(ctx, c.pending.Peer().Identity, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
+	sendCtx, ext, err := c.link.Onward(ctx, c.pending.Peer().Identity, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, er
 	case e.Target != "" && !profiles.Heeds(up.Session, 0, profiles.ExtTarget):
 		return nil, l.ignorant("extension 52, targets")
 	}
-	ctx, ext, err := l.onward(ctx, e.Identity, e.Passage, profiles.Onward{Name: e.Topic, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
+	ctx, ext, err := l.Onward(ctx, e.Identity, e.Passage, profiles.Onward{Name: e.Topic, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/slip"
@@ -49,9 +50,11 @@ func (a *agents) declare(agentID, identity string, s profiles.Session) {
 // partners are agents behind other hubs.
 type partners map[string]profiles.Session
 
-func (p partners) Find(_ context.Context, agentID string) (profiles.Session, bool) {
+func (p partners) Find(_ context.Context, agentID string) (slip.Way, bool) {
 	s, ok := p[agentID]
-	return s, ok
+	return slip.Way{Session: s, Onward: func(ctx context.Context, identity string, p profiles.Passage) (context.Context, e1.Extensions, error) {
+		return profiles.WithCaller(ctx, identity), p.Append(nil, time.Now()), nil
+	}}, ok
 }
 
 // kept is a message that a relay has.

@@ -12,7 +12,7 @@ import (
 )
 
 // serve accepts a message.
-func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.Responder) error {
 	if req.MsgType == TypeErr {
 		req.About("return", "")
 		return s.returned(req)
@@ -32,7 +32,7 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	if s.opts.Receive != nil {
 		return s.opts.Receive(req.Session, m)
 	}
-	return s.pass(req, m, words)
+	return s.pass(ctx, req, m, words)
 }
 
 // act is the delivery of a message to its agent.
@@ -50,12 +50,13 @@ func (s *Service) act(req *profiles.Request) (profiles.Act, error) {
 	var err error
 	if s.opts.Receive == nil {
 		_, act.Name, err = words.agents(m)
+		act.Free = s.opts.Partners != nil && !s.ours(act.Name) // compared when it is known where the message goes
 	}
 	return act, err
 }
 
 // pass forwards a message to its receiving agent.
-func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
+func (s *Service) pass(ctx context.Context, req *profiles.Request, m *Message, words *words) error {
 	src, dst, err := words.agents(m)
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
 		return unreadable(err)
 	}
 	p := &passing{
-		s: s, session: req.Session, identity: identity, msgID: slices.Clone(req.MsgID),
+		s: s, carried: context.WithoutCancel(ctx), session: req.Session, identity: identity, msgID: slices.Clone(req.MsgID),
 		dst: dst, hops: hops, msgType: form, payload: bytes.Clone(payload),
 	}
 	if hash, ok := req.Extensions.Lookup(ExtUCRHash); ok {
@@ -91,6 +92,15 @@ func (s *Service) pass(req *profiles.Request, m *Message, words *words) error {
 	}
 	s.queues.push(dst, job{len(p.payload) + len(p.ext), p.run, req.Defer()})
 	return nil
+}
+
+// ours reports whether an identity of this endpoint has declared an agent.
+func (s *Service) ours(agentID string) bool {
+	if s.opts.Agents == nil {
+		return false
+	}
+	_, known := s.opts.Agents.Owner(agentID)
+	return known
 }
 
 // speaks reports whether an identity may act as an agent: it may use the agent_id, and no
@@ -107,6 +117,7 @@ func (s *Service) speaks(identity, agent string) bool {
 // passing is a message that is being forwarded.
 type passing struct {
 	s        *Service
+	carried  context.Context  // has the hints and credentials of the message
 	session  profiles.Session // session of the message
 	identity string
 	msgID    []byte
@@ -124,6 +135,9 @@ func (p *passing) run(ctx context.Context) error {
 	s := p.s
 	if s.opts.Agents != nil {
 		if to, ok := s.opts.Agents.Session(p.dst); ok {
+			if err := p.keeps(ctx, p.dst); err != nil {
+				return err
+			}
 			if err := p.send(ctx, to, p.ext); to.Context().Err() == nil && !profiles.IsUnserved(err) {
 				return err
 			}
@@ -131,22 +145,20 @@ func (p *passing) run(ctx context.Context) error {
 	}
 	// A message for an identity here must not go to another identity that announces the
 	// same name.
-	ours := false
-	if s.opts.Agents != nil {
-		_, ours = s.opts.Agents.Owner(p.dst)
-	}
-	if s.opts.Partners != nil && !ours {
-		if to, ok := s.opts.Partners.Find(ctx, p.dst); ok && to.Peer().Identity != profiles.Link(p.identity) {
+	if s.opts.Partners != nil && !s.ours(p.dst) {
+		if way, ok := s.opts.Partners.Find(ctx, p.dst); ok && way.Session.Peer().Identity != profiles.Link(p.identity) {
 			if p.hops >= profiles.MaxHops {
 				return tooFar(p.dst)
 			}
-			ext := e1.AppendExtensionUvarint(slices.Clone(p.ext), profiles.ExtHops, p.hops+1)
-			if err := p.send(profiles.WithCaller(ctx, p.identity), to, ext); to.Context().Err() == nil {
+			if err := p.cross(ctx, &way); way.Session.Context().Err() == nil {
 				return err
 			}
 		}
 	}
 	if s.opts.Relay != nil && s.opts.Relay.Keeps(p.dst) {
+		if err := p.keeps(ctx, p.dst); err != nil {
+			return err
+		}
 		text, err := p.text()
 		if err != nil {
 			return err
@@ -154,6 +166,32 @@ func (p *passing) run(ctx context.Context) error {
 		return s.opts.Relay.Keep(ctx, p.identity, p.dst, p.msgID, text, p.hops)
 	}
 	return unknown(p.dst)
+}
+
+// keeps compares the hints of the message with what is declared for where it goes.
+func (p *passing) keeps(ctx context.Context, name string) error {
+	policy := profiles.PolicyOf(p.carried)
+	if policy == nil {
+		return nil
+	}
+	v := policy.Violated(p.carried, &profiles.Act{Profile: p.s.profile.Name, Operation: "send", Name: name})
+	if v == nil {
+		return nil
+	}
+	_ = p.session.Send(ctx, v.Notice) // an error means that the sender is gone
+	return v.Refusal()
+}
+
+// cross sends the message to an agent of a partner, under its conditions.
+func (p *passing) cross(ctx context.Context, way *Way) error {
+	if err := p.keeps(ctx, way.Name); err != nil {
+		return err
+	}
+	ctx, ext, err := way.Onward(profiles.Carrying(ctx, p.carried), p.identity, profiles.Passage{Hops: p.hops})
+	if err != nil {
+		return err
+	}
+	return p.send(ctx, way.Session, append(slices.Clone(p.ext), ext...))
 }
 
 // send sends the message on a session, after earlier messages there.

@@ -47,6 +47,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/slip/nslip"
@@ -80,8 +81,19 @@ type Agents interface {
 
 // Partners finds the agents of partners. It must be safe for concurrent use.
 type Partners interface {
-	// Find returns the session to the partner that announces an agent. It may wait.
-	Find(ctx context.Context, agentID string) (profiles.Session, bool)
+	// Find returns the way to an agent that a partner announces. It may wait.
+	Find(ctx context.Context, agentID string) (Way, bool)
+}
+
+// Way leads to an agent of a partner.
+type Way struct {
+	Session profiles.Session
+	Name    string // of the agent at this endpoint, as declarations of hints have it
+
+	// Onward prepares a message of an identity: it returns the context in which to send it, with
+	// the hints and credentials of ctx, and its extensions, with one hop more than p. The error
+	// refuses the message.
+	Onward func(ctx context.Context, identity string, p profiles.Passage) (context.Context, e1.Extensions, error)
 }
 
 // Relay stores messages for absent agents. It must be safe for concurrent use.

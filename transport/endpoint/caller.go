@@ -207,10 +207,8 @@ func (s *Session) tell(ctx context.Context, env *e1.Envelope) error {
 	if who == "" {
 		return nil
 	}
-	if p, ok := s.opts.Registry.Lookup(env.ProfileID); ok {
-		if t, _ := p.Type(env.MsgType); t.Role&(profiles.Initiating|profiles.Concluding) != profiles.Initiating {
-			return nil
-		}
+	if !s.begins(env) {
+		return nil
 	}
 	jwt, err := (*f)(who)
 	if err != nil {
@@ -223,4 +221,15 @@ func (s *Session) tell(ctx context.Context, env *e1.Envelope) error {
 		env.Extensions = e1.AppendExtension(slices.Clip(env.Extensions), profiles.ExtCaller, jwt)
 	}
 	return nil
+}
+
+// begins reports whether a message asks for something: it opens an exchange, and does not end
+// another. One of an unknown profile does.
+func (s *Session) begins(env *e1.Envelope) bool {
+	p, ok := s.opts.Registry.Lookup(env.ProfileID)
+	if !ok {
+		return true
+	}
+	t, _ := p.Type(env.MsgType)
+	return t.Role&(profiles.Initiating|profiles.Concluding) == profiles.Initiating
 }

@@ -329,3 +329,36 @@ func (w *wired) recordingOf(t *testing.T, recorder endpoint.Recorder, p *profile
 	ep, _ := newEndpoint(t, endpoint.Options{Recorder: recorder, Bounds: endpoint.Bounds{Write: transporttest.Patience}}, p)
 	return ep.Attach(conn)
 }
+
+// What must precede a message goes before one of Send, too, unless that one ends something.
+func TestWhatPrecedesAMessageOfSendIsSentBeforeIt(t *testing.T) {
+	overWire(t, func(t *testing.T, kind string) {
+		got := make(chan string, 4)
+		p := profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			got <- string(req.Payload)
+			return nil
+		})
+		p.Types[typeBoth-1].Role |= profiles.Concluding
+		s := listen(t, kind, endpoint.Options{}, p).recordingOf(t, nil, p)
+		ctx := profiles.WithAhead(t.Context(), func(ctx context.Context, lane profiles.Lane, env *e1.Envelope) error {
+			if string(env.Payload) == "refused" {
+				return profiles.ErrChain
+			}
+			return lane.Send(ctx, e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("before " + string(env.Payload))})
+		})
+		send := func(typ uint64, payload string) error {
+			return s.Send(ctx, e1.Envelope{ProfileID: testProfile, MsgType: typ, Payload: []byte(payload)})
+		}
+		if err := errors.Join(send(typeRequest, "one"), send(typeBoth, "end")); err != nil {
+			t.Fatal(err)
+		}
+		if err := send(typeRequest, "refused"); !errors.Is(err, profiles.ErrChain) {
+			t.Error(err)
+		}
+		for _, want := range []string{"before one", "one", "end"} {
+			if text := <-got; text != want {
+				t.Errorf("%q came, want %q", text, want)
+			}
+		}
+	})
+}

@@ -252,6 +252,11 @@ func (l *lane) Send(ctx context.Context, env e1.Envelope) error {
 	if err := l.s.tell(ctx, &env); err != nil {
 		return err
 	}
+	if ahead := profiles.AheadOf(ctx); ahead != nil && l.s.begins(&env) {
+		if err := ahead(profiles.WithAhead(ctx, nil), l, &env); err != nil {
+			return err
+		}
+	}
 	var k *callRecord
 	if l.s.ep.asked != nil && l.s.opens(&env, given) {
 		k = l.s.records(ctx, &env)

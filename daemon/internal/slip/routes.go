@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -47,14 +48,17 @@ func newRoutes(directory *partner.Directory) *routes {
 
 // Find implements Partners of profile 1025. If several partners serve the agent, the first
 // by name is used.
-func (r *routes) Find(ctx context.Context, agentID string) (profiles.Session, bool) {
+func (r *routes) Find(ctx context.Context, agentID string) (messages.Way, bool) {
 	links := r.directory.Links()
 	for _, link := range links {
 		if up := r.of(link, links).find(ctx, link, agentID); up != nil {
-			return up.Session, true
+			name := link.Name() + "/" + agentID
+			return messages.Way{Session: up.Session, Name: name, Onward: func(ctx context.Context, identity string, p profiles.Passage) (context.Context, e1.Extensions, error) {
+				return link.Onward(ctx, identity, p, profiles.Onward{Name: name}, nil)
+			}}, true
 		}
 	}
-	return nil, false
+	return messages.Way{}, false
 }
 
 // of returns the agent list of a link, and removes the lists of links that are gone.
