@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -631,6 +634,82 @@ func TestUnansweredDeliveriesTakeNoMemoryOfTheLink(t *testing.T) {
 				t.Error(err)
 			}
 			becomes(t, there, string(d.ID), relay.Acked)
+		}
+	})
+}
+
+// A delivery that waits for a partner goes there later under what it was accepted under: as its
+// publisher, with its hints, and with its credentials, if they are still of use.
+func TestConditionsOfStoredDeliveriesGoToPartners(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		near, _ := credYAML(t, true)
+		there, _ := credYAML(t, false)
+		a, b := pairOf(t, transport, near, there+"endpoint: {hints: {region: eu-west-1}}\n")
+		a.configure(func(text string) string {
+			return strings.Replace(text, "b: {identity:", "b: {hints: {region: eu, cost: '1'}, identity:", 1)
+		})
+		if got := a.reloads(); len(got.Problems) > 0 {
+			t.Fatalf("%+v", got)
+		}
+		a.connected("b")
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		a.until("the loss of b", func() bool { return !a.up("b") })
+		publish := func(ctx context.Context, s *session, id string) {
+			t.Helper()
+			if _, err := relay.Send(ctx, s.Session, &relay.Publication{ID: []byte(id), Topic: "b/t", Payload: []byte(id)}); err != nil {
+				t.Fatalf("%s: %v", id, err)
+			}
+		}
+		s := a.mustDial(a.addrs[transport])
+		publish(t.Context(), s, "plain")
+		publish(s.present(t, "kept"), s, "under a chain")
+		revoked := s.present(t, "revoked")
+		publish(revoked, s, "under a revoked chain")
+		if err := cred.End(t.Context(), opened(t, s.Session), confirmed, []byte("revoked"), ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, hint := range []string{"MUST region=eu", "SHOULD region=mars", "MUST cost_limit=2"} { // the last one not by the partner
+			hinted := a.mustDial(a.addrs[transport])
+			hinted.put(t, hinted.Session, hint)
+			publish(t.Context(), hinted, hint)
+		}
+		was := b.addrs[transport]
+		b.again()
+		a.rewrite(was, b.addrs[transport])
+		a.reloaded()
+		a.connected("b")
+		for id, want := range map[string]relay.State{
+			"plain": relay.Acked, "under a chain": relay.Acked, "under a revoked chain": relay.DeadState,
+			"MUST region=eu": relay.Acked, "SHOULD region=mars": relay.Acked, "MUST cost_limit=2": relay.DeadState,
+		} {
+			if want == relay.Acked {
+				there := b.mustDial(b.addrs[transport])
+				c, err := there.relays.Consume(t.Context(), there.Session, "t", 16)
+				if err != nil {
+					t.Fatal(err)
+				}
+				becomesOf(t, s.Session, c, id, want)
+				c.Close()
+				continue
+			}
+			becomes(t, s.Session, id, want)
+		}
+		hints, chains := make(map[string]int), 0
+		for _, r := range b.trail() {
+			if r.Entry.Profile == relay.Name && r.Operation == "publish" && r.Outcome == "ok" && r.Identity == a.identity {
+				hints[r.Hints]++
+				if r.Chain != "" {
+					chains++
+				}
+				if r.For == "" {
+					t.Errorf("a delivery of nobody: %+v", r)
+				}
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"": 2, "region=eu;MUST": 1, "region=mars;SHOULD": 1}, hints); diff != "" || chains != 1 {
+			t.Errorf("at the partner %d deliveries were under a chain, and under hints %s", chains, diff)
 		}
 	})
 }

@@ -209,14 +209,15 @@ func TestHintsCrossToPartnersWithEveryProfile(t *testing.T) {
 				{"MUST region=mars", false},  // by neither
 				{"MUST cost_limit=2", false}, // by the partner, as this endpoint has it; not as the partner has it
 			} {
-				if hint.text == "MUST cost_limit=2" && deed.name == "relay publish" {
-					continue // custody is taken here
-				}
 				s := a.mustDial(a.addrs[transport])
 				s.put(t, s.Session, hint.text)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err := deed.do(ctx, s, deed.name+" "+hint.text)
 				cancel()
+				if hint.text == "MUST cost_limit=2" && deed.name == "relay publish" && err == nil { // custody is taken here
+					becomes(t, plain.Session, deed.name+" "+hint.text, relay.DeadState)
+					err = errors.New("it died")
+				}
 				if (err == nil) != hint.kept {
 					t.Errorf("%s under %s: %v", deed.name, hint.text, err)
 				}

@@ -293,6 +293,7 @@ func (s *Set) open(opts *Options) (err error) {
 	s.opened = append(s.opened, s.State.Close)
 	opts.Relay.Open, opts.Relay.Call = openStream, rpc.Call
 	opts.Relay.Owned = slices.Concat(opts.Relay.Owned, owned)
+	opts.Relay.Carrier, opts.Relay.Chains = s.Carriers, s.Cred
 	if s.Relay, err = relay.New(opts.Relay); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (s *Service) Keep(ctx context.Context, identity string, p *Publication) err
 		return err
 	}
 	done := make(chan error, 1)
-	s.take(&m, "", identity, id, ttl, p.Hops, func(r store.AddResult) {
+	s.take(&m, "", conditions{}, identity, id, ttl, p.Hops, func(r store.AddResult) {
 		switch {
 		case r.Err != nil:
 			done <- s.notTaken(p.Topic, r.Err)

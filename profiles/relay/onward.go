@@ -231,7 +231,11 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 	}
 	it.data = nil
 	topic := r.topic
-	wait, err := f.submit(ctx, lane, &p, r.target)
+	within, err := s.under(ctx, publisher, r)
+	var wait func(context.Context) (Receipt, error)
+	if err == nil {
+		wait, err = f.submit(within, lane, &p, r.target)
+	}
 	release()
 	if err != nil {
 		cancel()

@@ -14,7 +14,7 @@ import (
 
 // publish handles a RELAY_PUBLISH: from a relay for a consumer on this side, or from a
 // publisher.
-func (s *Service) publish(req *profiles.Request) error {
+func (s *Service) publish(ctx context.Context, req *profiles.Request) error {
 	var m Publish
 	if err := m.Decode(req.Payload); err != nil {
 		return err
@@ -57,6 +57,12 @@ func (s *Service) publish(req *profiles.Request) error {
 	if err != nil {
 		return err
 	}
+	var under conditions
+	if at.partner != "" {
+		if under, err = s.conditionsOf(ctx, string(topic)); err != nil {
+			return err
+		}
+	}
 	held, w, err := req.Hold()
 	if err != nil {
 		return err
@@ -67,7 +73,7 @@ func (s *Service) publish(req *profiles.Request) error {
 	}
 	m.Topic = topic
 	c := &custody{s, w, held, id, m.DeliveryID, string(topic)}
-	s.take(&m, at.target, identity, id, ttl, hops, c.stored)
+	s.take(&m, at.target, under, identity, id, ttl, hops, c.stored)
 	return nil
 }
 
@@ -132,9 +138,9 @@ func (s *Service) admit(m *Publish, identity string, hops uint64) (id string, tt
 
 // take submits a delivery to the Store and passes the result to stored. target is the
 // destination behind a partner.
-func (s *Service) take(m *Publish, target, identity, id string, ttl time.Duration, hops uint64, stored func(store.AddResult)) {
+func (s *Service) take(m *Publish, target string, under conditions, identity, id string, ttl time.Duration, hops uint64, stored func(store.AddResult)) {
 	now := s.opts.Now()
-	r := record{hops: hops, taken: now, topic: string(m.Topic), target: target, payload: m.Payload}
+	r := record{hops: hops, taken: now, topic: string(m.Topic), target: target, conditions: under, payload: m.Payload}
 	life := s.limits.Load().Retention
 	if ttl > 0 {
 		life, r.bound, r.ttl = ttl, TTLExpired, ttl

@@ -17,6 +17,7 @@ type record struct {
 
 	target string // extension 52, for the partner at the start of the topic
 	size   int    // size of a payload that is in custody of a partner
+	conditions
 
 	// Fields of a dead delivery.
 	reason   Reason
@@ -28,13 +29,18 @@ type record struct {
 }
 
 // The first octet of a record. formatFar adds target and size, formatRefused a refusal.
+// formatUnder has conditions, and then a record of another format.
 const (
 	format        = 1
 	formatFar     = 2
 	formatRefused = 3
+	formatUnder   = 4
 )
 
 func (r *record) append(dst []byte) []byte {
+	if r.conditions != (conditions{}) {
+		dst = appendText(appendText(append(dst, formatUnder), r.chain), r.hints)
+	}
 	switch {
 	case r.refusal != nil:
 		dst = appendText(r.appendFar(append(dst, formatRefused)), r.refusal.Code)
@@ -66,17 +72,22 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// maxHead exceeds the octets that append writes before the payload.
+// maxHead exceeds the octets that append writes before the payload, without conditions.
 const maxHead = 2048
 
 var errRecord = errors.New("relay: what is stored is no delivery")
 
 func decodeRecord(data []byte) (*record, error) {
+	r := new(record)
+	if len(data) > 0 && data[0] == formatUnder {
+		d := decoder{rest: data[1:]}
+		r.chain, r.hints = d.text(), d.text()
+		data = d.rest
+	}
 	if len(data) == 0 || data[0] < format || data[0] > formatRefused {
 		return nil, errRecord
 	}
 	d := decoder{rest: data[1:]}
-	r := new(record)
 	if data[0] >= formatFar {
 		r.target = d.text()
 		r.size = int(min(d.uvarint(), 1<<31-1))

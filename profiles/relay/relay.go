@@ -168,6 +168,11 @@ type Options struct {
 	// to local topics only.
 	Across func(ctx context.Context, errand *Errand) (*Way, error)
 
+	// Carrier sends the hints and credentials under which a delivery for a partner was accepted
+	// ahead of it, and Chains has those credentials. Nil: they stay here.
+	Carrier profiles.Carrier
+	Chains  profiles.Chains
+
 	// Wrong is called for an answer with which a partner breaks the protocol: to a delivery,
 	// which is published again after a pause, or to a question about one (operation status).
 	// name is the topic here, or at the partner. It must not block. May be nil.

@@ -12,7 +12,7 @@ import (
 type service Service
 
 // Serve handles one message.
-func (h *service) Serve(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+func (h *service) Serve(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
 	s := (*Service)(h)
 	if req.Unsolicited {
 		return check(req.MsgType, req.Payload) // a valid one is counted and dropped
@@ -21,7 +21,7 @@ func (h *service) Serve(_ context.Context, req *profiles.Request, w profiles.Res
 	defer s.meet(req.Session, req.Peer())
 	switch req.MsgType {
 	case TypePublish:
-		return s.publish(req)
+		return s.publish(ctx, req)
 	case TypeAck:
 		return s.ack(req)
 	case TypeNack:
