@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -12,6 +13,28 @@ import (
 func (s *Session) Drain() {
 	s.draining.Store(true)
 	s.checkDrained()
+}
+
+// ErrLapsed is the cause of the end of sessions whose peer has a certificate that has
+// expired.
+var ErrLapsed = errors.New("endpoint: the certificate of the peer has expired")
+
+// lapse drains the session when the certificate of the peer expires, and closes it after
+// Bounds.Lapse. With certificates of a short life, expiry is the revocation.
+func (s *Session) lapse() {
+	s.lapsed.Store(true)
+	s.Drain()
+	over := time.AfterFunc(s.opts.Bounds.Lapse, s.retire)
+	context.AfterFunc(s.ctx, func() { over.Stop() })
+}
+
+// retire closes a session that has drained, or has had its time to.
+func (s *Session) retire() {
+	if s.lapsed.Load() {
+		s.close(profiles.SecurityPolicy, ErrLapsed)
+		return
+	}
+	s.close(profiles.OK, ErrShutdown)
 }
 
 // idle reports whether nothing is in flight in either direction. The caller
@@ -77,7 +100,7 @@ func (s *Session) closeDrained() {
 		time.AfterFunc(lingerTime, s.closeDrained)
 		return
 	}
-	s.close(profiles.OK, ErrShutdown)
+	s.retire()
 }
 
 // lingerTime is the time for a drained or refused peer to receive the last octets before
@@ -124,5 +147,5 @@ func (l *lane) endDrained() {
 		return
 	}
 	l.hangUp()
-	l.s.close(profiles.OK, ErrShutdown)
+	l.s.retire()
 }

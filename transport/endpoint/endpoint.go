@@ -26,6 +26,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
@@ -253,11 +254,17 @@ func (e *Endpoint) admit(conn transport.Conn) *Session {
 	e.sessions[s] = struct{}{}
 	e.identities[who]++
 	e.mu.Unlock()
+	if end := s.peer.NotAfter; !end.IsZero() {
+		s.expiry = time.AfterFunc(end.Sub(opts.Now()), s.lapse)
+	}
 	opts.Observer.Opened(s)
 	return s
 }
 
 func (e *Endpoint) forget(s *Session) {
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
 	s.opts.Observer.Closed(s, context.Cause(s.ctx)) // before Close can return
 	e.mu.Lock()
 	delete(e.sessions, s)

@@ -157,6 +157,7 @@ type Bounds struct {
 	Body     time.Duration // to receive a frame: this plus a second per 64 KiB, default 5 s
 	Write    time.Duration // to write a frame, or each 512 KiB of a larger one, default 10 s
 	Handler  time.Duration // for a detached handler, default 30 s
+	Lapse    time.Duration // to end what is in flight after the certificate of the peer has expired, default 3 s
 }
 
 const defaultSkew = 5 * time.Minute
@@ -191,6 +192,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&b.Body, 5*time.Second)
 	orDefault(&b.Write, 10*time.Second)
 	orDefault(&b.Handler, 30*time.Second)
+	orDefault(&b.Lapse, 3*time.Second)
 	if o.Observer == nil {
 		o.Observer = logging{}
 	}

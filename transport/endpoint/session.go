@@ -59,8 +59,10 @@ type Session struct {
 	answered  bool                 // the peer has answered some call
 	kept      int                  // number of Keep calls without a release
 
+	expiry   *time.Timer // of the certificate of the peer; nil without one
 	closed   sync.Once
 	draining atomic.Bool
+	lapsed   atomic.Bool // the certificate has expired
 	heard    atomic.Bool // the peer of the only stream has half-closed it
 }
 
