@@ -284,9 +284,15 @@ func TestPR19AnEndlessListOfToolsIsBounded(t *testing.T) {
 				}
 				m.page(fmt.Sprint(n), page...)
 			}, tooldisc.MaxPartnerTools, 1},
-			"more than 64 MiB":    {func(m *told, n int) { m.page(fmt.Sprint(n), tool(fmt.Sprintf("t%05d", n), 60_000)) }, 64 << 20 / 60_000, 1},
+			"more than 64 MiB": {func(m *told, n int) {
+				var page []tooldisc.Descriptor
+				for i := range 50 {
+					page = append(page, tool(fmt.Sprintf("t%05d", n*50+i), 60_000))
+				}
+				m.page(fmt.Sprint(n), page...)
+			}, 64 << 20 / 60_000, 1},
 			"a page that repeats": {func(m *told, _ int) { m.page("again", tool("t", 0)) }, 0, 1},
-			"two pages in turns":  {func(m *told, n int) { m.page(fmt.Sprint(n%2), tool("t", 0), tool("u", 60_000)) }, 2, 1},
+			"two pages in turns":  {func(m *told, n int) { m.page(fmt.Sprint(n%2), tool("t", 0), tool("u", 0)) }, 0, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
 				a, h := atHostile(t, transport, "")

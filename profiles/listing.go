@@ -36,18 +36,23 @@ var ErrNext = Errorf(InvalidProfilePayload, "the next page of the listing is non
 // Pages yields the entries of a listing and requests pages on demand. page returns the
 // entries of one page and the position of the next one, empty after the last page; at is
 // empty for the first page. Pages ends with the first error: that of page, or ErrNext if a
-// page leads to itself.
+// page leads back to an earlier one, which takes up to three times as many pages to see.
 func Pages[E any](page func(at string) (list []E, next string, err error)) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
-		for at := ""; ; {
+		var mark string // an earlier position: that after 1, 2, 4 … pages
+		turn := 1
+		for at, n := "", 1; ; n++ {
 			list, next, err := page(at)
 			for _, entry := range list {
 				if !yield(entry, nil) {
 					return
 				}
 			}
-			if err == nil && next != "" && next == at {
+			if err == nil && next != "" && (next == at || next == mark) {
 				err = ErrNext
+			}
+			if n == turn {
+				mark, turn = next, 2*turn
 			}
 			if err != nil {
 				var none E

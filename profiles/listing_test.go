@@ -26,6 +26,7 @@ func TestPagesGoOnUntilTheListingDoesNot(t *testing.T) {
 		"nothing":              {map[string]page{"": {nil, "", nil}}, nil, nil},
 		"an empty page":        {map[string]page{"": {nil, "a", nil}, "a": {[]int{2}, "", nil}}, []int{2}, nil},
 		"the same page again":  {map[string]page{"": {[]int{1}, "a", nil}, "a": {[]int{2}, "a", nil}}, []int{1, 2}, profiles.ErrNext},
+		"two pages in turns":   {map[string]page{"": {[]int{1}, "a", nil}, "a": {[]int{2}, "b", nil}, "b": {[]int{3}, "a", nil}}, []int{1, 2, 3, 2}, profiles.ErrNext},
 		"a page that fails":    {map[string]page{"": {[]int{1}, "a", nil}, "a": {nil, "", io.EOF}}, []int{1}, io.EOF},
 		"the last words first": {map[string]page{"": {[]int{1}, "a", io.EOF}}, []int{1}, io.EOF},
 	} {
