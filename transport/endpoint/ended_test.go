@@ -82,13 +82,13 @@ func TestAnAnswerThatIsResetInsideAFrameIsLostAndNotWrong(t *testing.T) {
 	session := ep.Attach(&cutConn{here, reset})
 	for range 2 * 16 { // more than the error budget: none of it is charged
 		call, err := session.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("x")})
-		if err != nil {
-			t.Fatal(err)
+		if err == nil { // the reset may come before the call is made
+			_, err = call.Recv(t.Context())
+			call.Close()
 		}
-		if _, err = call.Recv(t.Context()); !errors.Is(err, reset) {
+		if !errors.Is(err, reset) {
 			t.Errorf("the call failed with %v, want the reset", err)
 		}
-		call.Close()
 	}
 	if n := rec.count(); n > 0 {
 		t.Errorf("%d verdicts, the first %+v", n, rec.verdict(t, 1))
