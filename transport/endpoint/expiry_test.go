@@ -72,9 +72,9 @@ func TestTL14OverTLSAndQUIC(t *testing.T) {
 			s := ep.Attach(conn)
 			other, _ := newEndpoint(t, endpoint.Options{}, profile(echo))
 			client := other.Attach(far)
-			for _, one := range []*endpoint.Session{s, client} {
+			for _, one := range []context.Context{s.Context(), client.Context(), far.Context()} {
 				select {
-				case <-one.Context().Done():
+				case <-one.Done():
 				case <-time.After(transporttest.Patience):
 					t.Fatal("the session goes on")
 				}
