@@ -413,6 +413,33 @@ func TestAPartnerThatFallsSilentIsGivenUp(t *testing.T) {
 	})
 }
 
+// Nobody has to wait as long as it takes to see that a partner is dead.
+func TestAPartnerThatFallsSilentIsGivenUpThoughNobodyWaitsForIt(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"short": 300 * time.Millisecond, "long": 9 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHopPair(t, nil)
+				there := profiles.Toward(h.client, "b")
+				for range 3 { // what is answered before says nothing of what is not
+					if _, err := rpc.Call(t.Context(), there, rpc.MethodPing, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				close(h.freeze)
+				began := time.Now()
+				for h.link.Now() != nil && time.Since(began) < time.Minute {
+					ctx, cancel := context.WithTimeout(t.Context(), wait)
+					_, _ = rpc.Call(ctx, there, rpc.MethodPing, nil)
+					cancel()
+				}
+				if took := time.Since(began); took > 16*time.Second {
+					t.Errorf("given up after %v", took)
+				}
+			})
+		})
+	}
+}
+
 // What is answered several times ends as what is answered once, and says that it may be asked
 // for again.
 func TestWhatAPartnerAnswersSeveralTimesEndsWithTheLink(t *testing.T) {

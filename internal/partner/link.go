@@ -64,7 +64,6 @@ type Link struct {
 	work   sync.WaitGroup
 	claims claims
 	heeds  atomic.Bool // the partner supports assertions of callers
-	doubts atomic.Bool // a goroutine is checking whether the partner responds
 	agents *lister
 	tools  *lister
 	again  chan struct{} // one slot: the partner is to be asked after all
@@ -184,6 +183,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		l.mu.Unlock()
 		switch {
 		case up != nil && up.Session.Context().Err() == nil: // else changed is closed soon
+			l.watch(up)
 			return up, nil
 		case l.ctx.Err() != nil, failure != nil && time.Since(since) > l.opts.Wait:
 			return nil, l.unreachable(failure)
@@ -457,29 +457,57 @@ func (l *Link) check(up *Up) {
 	l.choose(nil)
 }
 
-// If the other end leaves a message unanswered for doubtAfter, it has doubtFor to answer a
-// ping. Without this, over QUIC the death of a peer stays unnoticed for a minute.
+// While messages are sent to a partner, something has to arrive from it in each quietFor; else
+// it has pingFor to answer a ping. Without this, over QUIC the death of a peer stays unnoticed
+// for a minute. A partner that dies is noticed in two intervals and pingFor at the latest.
 const (
-	doubtAfter = 5 * time.Second
-	doubtFor   = 10 * time.Second
+	quietFor = 2500 * time.Millisecond
+	pingFor  = 10 * time.Second
 )
 
-// doubting starts a check whether the partner responds, unless stop is called in time.
-func (l *Link) doubting(up *Up) (stop func() bool) {
-	return time.AfterFunc(doubtAfter, func() { l.doubt(up) }).Stop
+// watch checks whether the partner responds, because a message is about to be sent to it.
+// It does not matter how long its sender waits for the answer.
+func (l *Link) watch(up *Up) {
+	if !up.used.Load() {
+		up.used.Store(true)
+	}
+	if !up.watched.Load() && up.watched.CompareAndSwap(false, true) {
+		up.used.Store(false)
+		up.Session.Arrived() // from now on
+		time.AfterFunc(quietFor, func() { l.listen(up) })
+	}
 }
 
-// doubt ends a session whose partner does not respond. Only one goroutine at a time checks.
-func (l *Link) doubt(up *Up) {
-	if !profiles.Serves(up.Session, rpc.ProfileID) || !l.doubts.CompareAndSwap(false, true) {
-		return
-	}
-	defer l.doubts.Store(false)
-	ctx, cancel := context.WithTimeout(l.ctx, doubtFor)
-	defer cancel()
-	if _, err := rpc.Call(ctx, up.Session, rpc.MethodPing, nil); errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
+// listen ends a session whose partner does not respond, and listens again if messages were sent
+// since the last time.
+func (l *Link) listen(up *Up) {
+	used := up.used.Swap(false)
+	if !up.Session.Arrived() && !l.responds(up) {
 		up.Session.Close(profiles.Internal)
 	}
+	switch {
+	case l.ctx.Err() != nil || up.Session.Context().Err() != nil:
+	case used:
+		up.Session.Arrived()
+		time.AfterFunc(quietFor, func() { l.listen(up) })
+	default:
+		up.watched.Store(false)
+		if up.used.Load() {
+			l.watch(up)
+		}
+	}
+}
+
+// responds reports whether the partner answers a ping, or sends anything else. Without RPC that
+// is not known.
+func (l *Link) responds(up *Up) bool {
+	if !profiles.Serves(up.Session, rpc.ProfileID) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, pingFor)
+	defer cancel()
+	_, err := rpc.Call(ctx, up.Session, rpc.MethodPing, nil)
+	return err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || up.Session.Arrived()
 }
 
 // ask returns a session with the offer of its other end, and has it remember the offer. An

@@ -134,6 +134,7 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	if err != nil {
 		return "", err
 	}
+	s.link.watch(up)
 	result, err := s.client(up.Session).Do(ctx, call)
 	switch {
 	case errors.Is(err, mcpmap.ErrCancelled):

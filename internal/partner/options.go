@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/profiles"
@@ -197,6 +198,8 @@ type Up struct {
 	info  rpc.Info // replaced as a whole, never modified
 	since time.Time
 	asked bool // info is the answer of the partner; else it was not asked, see Link.mute
+
+	watched, used atomic.Bool // see Link.watch
 
 	leaving bool // drained in favour of another session, or about to be
 }

@@ -231,7 +231,6 @@ func (s *sequence) await(ctx context.Context, cancel context.CancelFunc, t *tran
 	defer cancel()
 	defer context.AfterFunc(t.w.Context(), cancel)()
 	defer call.Close()
-	defer s.key.to.doubting(up)()
 	env, err := call.Recv(ctx)
 	if err != nil {
 		t.end(t.unanswered(ctx, up, err))
@@ -296,9 +295,7 @@ func (s *sequence) conclude(batch []sent, on profiles.Lane, up *Up) {
 	for i := range batch {
 		of[i] = batch[i].call.MsgID()
 	}
-	sure := s.key.to.doubting(up)
 	err := rpc.SyncOf(ctx, on, of...) // only these messages; others on the connection do not matter
-	sure()
 	polled, ended := context.WithCancel(context.Background())
 	ended()
 	for _, b := range batch {

@@ -18,6 +18,9 @@ import (
 func (l *lane) receive(body []byte) {
 	opts := l.s.opts
 	l.size = 4 + len(body)
+	if s := l.s; !s.arrived.Load() {
+		s.arrived.Store(true)
+	}
 	l.taken, l.ended, l.typ, l.account.opens = nil, false, profiles.Type{}, false
 	l.req = profiles.Request{Session: l.s, Lane: l, Rules: l.s.opts.Access, Exchange: (*exchanger)(l)}
 	env := &l.req.Envelope

@@ -64,6 +64,7 @@ type Session struct {
 	draining atomic.Bool
 	lapsed   atomic.Bool // the certificate has expired
 	heard    atomic.Bool // the peer of the only stream has half-closed it
+	arrived  atomic.Bool // a message has arrived since the last call of Arrived
 }
 
 func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
@@ -204,6 +205,9 @@ func (s *Session) watchIdle() {
 		timer.Reset(left)
 	}
 }
+
+// Arrived reports whether a message has arrived since its last call.
+func (s *Session) Arrived() bool { return s.arrived.Swap(false) }
 
 // ErrIdle is the cause of the end of sessions that this endpoint closed after Bounds.Idle
 // with nothing in flight.
