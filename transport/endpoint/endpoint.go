@@ -251,12 +251,12 @@ func (e *Endpoint) admit(conn transport.Conn) *Session {
 	}
 	e.lastID++
 	s := newSession(e, conn, e.lastID)
-	e.sessions[s] = struct{}{}
-	e.identities[who]++
-	e.mu.Unlock()
 	if end := s.peer.NotAfter; !end.IsZero() {
 		s.expiry = time.AfterFunc(end.Sub(opts.Now()), s.lapse)
 	}
+	e.sessions[s] = struct{}{}
+	e.identities[who]++
+	e.mu.Unlock()
 	opts.Observer.Opened(s)
 	return s
 }
