@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -215,7 +216,11 @@ func TestRulesOfAPartnerTellCallersApart(t *testing.T) {
 		may(bob, "items", true)
 		b.rewrite(`for: "http:*"`, fmt.Sprintf(`for: %q`, bobID))
 		b.reloaded()
+		denials := `swpd_denials_total{profile="rpc"}`
+		before, _ := strconv.Atoi(b.metric(denials))
 		may(bob, "items", false)
+		b.await(fmt.Sprintf(`"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"spiffe://a.example/swpd","profile":"rpc","operation":"call","name":"items","for":%q`, bobID))
+		b.counts(denials, strconv.Itoa(before+1))
 		may(alice, "echo", true)
 		records := b.trail()
 		last := func(who string) (rule, outcome string) {

@@ -111,7 +111,7 @@ func (s *Session) charge(who *profiles.Peer, forPace bool) (spent bool) {
 
 // hear reads the caller that a message asserts. A message whose assertion does not verify is
 // refused: it must not pass for one of the peer itself.
-func (l *lane) hear() error {
+func (l *lane) hear(profile *profiles.Profile) error {
 	if len(l.req.Extensions) == 0 || !l.s.opts.Callers || l.typ.Role&profiles.Initiating == 0 {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (l *lane) hear() error {
 			return errCaller
 		}
 		if rules, ok := l.s.opts.Access.(profiles.Admitter); ok && rules.Deny(h.peer.Identity) != nil {
-			return profiles.Deny(&profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "the caller is not admitted here", Domain: true})
+			return l.keepOut(profile)
 		}
 		return nil
 	}
@@ -147,6 +147,14 @@ func (l *lane) hear() error {
 		Text:   "the assertion of the caller (extension 51) is not valid here: " + strings.TrimPrefix(err.Error(), "caller: "),
 		Domain: errors.Is(err, caller.ErrTime), // clocks that differ must not cost the connection
 	}
+}
+
+// keepOut refuses the message of a caller that the rules do not admit. It puts the request to
+// the rules, because they audit each denial; a message that its handler would refuse, too.
+func (l *lane) keepOut(profile *profiles.Profile) error {
+	act, _ := l.act(profile)
+	l.s.opts.Access.Allowed(l.req.Identity(), act.Profile, act.Operation, act.Name)
+	return profiles.Deny(&profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "the caller is not admitted here", Domain: true})
 }
 
 // detailCaller marks messages that are refused because of their assertion, or not sent

@@ -29,10 +29,7 @@ func (l *lane) judge(profile *profiles.Profile, named bool, policy profiles.Poli
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	act, err := profile.ActOf(&l.req)
-	if act.Operation != "" {
-		l.account.subject = profiles.Subject{Profile: act.Profile, Operation: act.Operation, Name: act.Name}
-	}
+	act, err := l.act(profile)
 	switch {
 	case err != nil:
 		return err
@@ -59,4 +56,19 @@ func (l *lane) judge(profile *profiles.Profile, named bool, policy profiles.Poli
 		return err
 	}
 	return v.Refusal()
+}
+
+// act returns what the message being served asks for, and sets that as the subject of its
+// exchange. A panic of the profile is an error.
+func (l *lane) act(profile *profiles.Profile) (act profiles.Act, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			act.Profile, err = profile.Name, &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	act, err = profile.ActOf(&l.req)
+	if act.Operation != "" {
+		l.account.subject = profiles.Subject{Profile: act.Profile, Operation: act.Operation, Name: act.Name}
+	}
+	return act, err
 }

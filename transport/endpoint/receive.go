@@ -155,7 +155,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 			return
 		}
 	}
-	if err := l.hear(); err != nil {
+	if err := l.hear(profile); err != nil {
 		l.refuse(profile, profiles.AsError(err), ordinary)
 		return
 	}
