@@ -153,7 +153,7 @@ func (c *Config) checkOperations(p *problems, key string, rule *AccessRule) {
 			open = true
 			continue
 		case table == nil:
-			p.addItem(key+".profile", i, "%.64q is no profile with operations; they are %s", name, strings.Join(c.ruled(), ", "))
+			p.addItem(key+".profile", i, "%.64q is no profile with operations; they are %s%s", name, strings.Join(c.ruled(), ", "), meant(name, c.ruled()))
 			return
 		case table.Open:
 			open = true
@@ -185,7 +185,7 @@ func (c *Config) CheckOperation(profile, operation string) (note string, err err
 	table := c.table(profile)
 	if table == nil {
 		names := c.ruled()
-		return "", fmt.Errorf("%.64q is no profile with operations%s; they are %s", profile, meant(profile, names), strings.Join(names, ", "))
+		return "", fmt.Errorf("%.64q is no profile with operations; they are %s%s", profile, strings.Join(names, ", "), meant(profile, names))
 	}
 	list := operationsOf(table)
 	if slices.Contains(list, operation) || profile == "a2a" && operation == OperationAgentID {
@@ -216,7 +216,11 @@ func Nameless() (names []string) {
 func meant(word string, known []string) string {
 	best, distance := "", 3
 	for _, w := range known {
-		if n := edits(word, w); n < distance {
+		n := edits(word, w)
+		if swapped(word, w) {
+			n = 0
+		}
+		if n < distance {
 			best, distance = w, n
 		}
 	}

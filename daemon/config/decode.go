@@ -340,3 +340,16 @@ func edits(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// swapped reports whether two words differ in nothing but the order of two neighbours.
+func swapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) - 1 {
+		if a[i] != b[i] {
+			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
+}

@@ -97,6 +97,7 @@ func TestOP05BadStateAccessAndServicesAreRefused(t *testing.T) {
 		"empty pattern":           {who + "{identity: \"**\", name: \"\"}\n", `access.rules[0].name: contains an empty pattern`},
 		"long pattern":            {who + "{identity: " + long + "}\n", `access.rules[0].identity: contains a pattern of 1025 octets, want at most 1024`},
 		"unknown profile":         {who + "{identity: \"**\", profile: event}\n", `access.rules[0].profile: "event" is no profile with operations; they are a2a, `},
+		"letters in turn":         {who + "{identity: \"**\", profile: mpc}\n", `did you mean mcp?`},
 		"operation of another":    {who + "{identity: \"**\", profile: [rpc, events], operation: [call, task]}\n", `access.rules[0].operation: "task" is no operation of rpc, events; they are call, publish, subscribe`},
 		"rule as text":            {who + "spiffe://example.org/**\n", `access.rules[0]: is "spiffe://example.org/**", want a mapping`},
 		"identity as a mapping":   {who + "identity: {a: b}\n", `access.rules[0].identity: is a mapping, want text or a list of texts`},

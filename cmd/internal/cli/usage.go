@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,7 +40,19 @@ func Unexpected(cmd *cobra.Command, value string) error {
 	if ext := filepath.Ext(value); cmd.Flag("config") != nil && (ext == ".yaml" || ext == ".yml") {
 		text += fmt.Sprintf("; a configuration is named by a flag: %s --config %s", cmd.CommandPath(), plain.Word(value))
 	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "bool" && isSetting(value) {
+			text += fmt.Sprintf("; --%s takes no value", f.Name)
+		}
+	})
 	return &usageError{text, cmd.UseLine()}
+}
+
+// isSetting reports whether an argument looks like the value of a flag.
+func isSetting(value string) bool {
+	_, notDuration := time.ParseDuration(value)
+	_, notBool := strconv.ParseBool(value)
+	return notDuration == nil || notBool == nil
 }
 
 func asUsage(err error) (UsageError, bool) { return errors.AsType[UsageError](err) }
@@ -291,6 +305,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		if found := like(missing.GetSpecifiedName(), names); len(found) > 0 {
 			text += "; did you mean --" + strings.Join(found, " or --") + "?"
 		}
+	}
+	if strings.Contains(text, "missing unit in duration") || strings.Contains(text, "invalid duration") {
+		text += "; write 500ms, 10s or 5m"
 	}
 	return &usageError{text, cmd.UseLine()}
 }

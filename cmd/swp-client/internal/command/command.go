@@ -311,8 +311,12 @@ func (f *flags) findIdentity() (client.Identity, error) {
 			return id, nil
 		}
 	}
-	return id, &usageError{fmt.Sprintf("no identity found: client.crt, client.key and ca.crt are not together in %s\n"+
-		"Make one with: swpd init (or swpd run on this machine), or name files with --cert, --key and --ca.", list(dirs))}
+	hint := ""
+	if below := filepath.Join(f.identity, "pki"); f.identity != "" && devpki.Client(below).Exist() {
+		hint = "; did you mean " + plain.Word(below) + "?"
+	}
+	return id, &usageError{fmt.Sprintf("no identity found: client.crt, client.key and ca.crt are not together in %s%s\n"+
+		"Make one with: swpd init (or swpd run on this machine), or name files with --cert, --key and --ca.", list(dirs), hint)}
 }
 
 // dataDir is where swpd run keeps its development identity.
