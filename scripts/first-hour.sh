@@ -155,10 +155,10 @@ want 'the task has failed: denied' 'refused by partner acme \(spiffe://acme.exam
 ends 1 swp-client --identity beta/pki --json mcp call "swp+tls://127.0.0.1:$second/acme/other" add a=2 b=40
 want '"kind":"refused",.*"code":"ERR_SECURITY_POLICY","endpoint":"spiffe://acme.example/swpd","partner":"acme"'
 ends 1 swp-client --identity beta/pki mcp call "swp+tls://127.0.0.1:$second/acme/shared" nothing x=1
-want 'the server has no tool "nothing" that this identity may use; it may use: .*add' 'swpd check --as spiffe:..beta.example.swp-client --may mcp tools/call'
+want 'the server has no tool "nothing" that this identity may use; it may use: .*add' 'swpd check --config FILE --as spiffe:..beta.example.swp-client --may mcp tools/call'
 grep 'refused by partner.*"profile":"a2a"' beta/log >denial
 ends 0 swpd explain --config beta/swpd.yaml <denial
-want 'swpd check --as spiffe://beta.example/swpd --may a2a task helper/report'
+want 'swpd check --config FILE --as spiffe://beta.example/swpd --may a2a task helper/report'
 
 step "what a partner on another machine needs to know" docs/partners.md "swpd cert bundle --config acme/swpd.yaml"
 want '^file +acme.pem$' '^authority +CN=swpd development authority$' '^SHA-256 +[0-9a-f]{64}$' '^partner acme is spiffe://acme.example/swpd'

@@ -110,7 +110,7 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 		e.Do = d.Remedy
 		return e, nil
 	case d.Cut:
-		e.Do = "The line has not the whole of a value, so that there is no telling what was asked. Ask about it by name: swpd check --as IDENTITY --may PROFILE OPERATION NAME."
+		e.Do = "The line has not the whole of a value, so that there is no telling what was asked. Ask about it by name: swpd check --config FILE --as IDENTITY --may PROFILE OPERATION NAME."
 		return e, nil
 	case d.Kept:
 		return e, e.kept(c)
@@ -173,7 +173,7 @@ func (e *Explanation) refused(c *config.Config) error {
 	if err := own.identity(c); err != nil {
 		return err
 	}
-	question := Question{own.Identity, d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/")}
+	question := Question{toldTo(&conf, own.Identity, d.Identity), d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/")}
 	if d.Refused == profiles.NotFound.String() {
 		e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) has nothing of that name, or nothing that it shows to %s. Its operator can find out whether rules hide it:\n  %s",
 			d.Partner, conf.Identity, own.Identity, question.Command())

@@ -24,13 +24,13 @@ type Question struct {
 	Name      string `json:"name"`
 }
 
-// Command returns the command that asks it.
+// Command returns the command that asks it of the configuration FILE.
 func (q *Question) Command() string {
 	who := plain.Word(profiles.Link(q.Identity))
 	if caller := profiles.For(q.Identity); caller != "" {
 		who += " --for " + plain.Word(caller)
 	}
-	return strings.TrimSpace(fmt.Sprintf("swpd check --as %s --may %s %s %s", who, plain.Word(q.Profile), plain.Word(q.Operation), plain.Word(q.Name)))
+	return strings.TrimSpace(fmt.Sprintf("swpd check --config FILE --as %s --may %s %s %s", who, plain.Word(q.Profile), plain.Word(q.Operation), plain.Word(q.Name)))
 }
 
 // Answer is the answer of the rules of a configuration to a Question, with its reason.
@@ -109,6 +109,9 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	a.decide(c, policy)
 	if a.Deny != nil {
 		return a, nil // the identity cannot connect
+	}
+	if err := a.otherwise(c); err != nil {
+		return nil, err
 	}
 	if err := a.beyond(c); err != nil {
 		return nil, err
@@ -202,6 +205,35 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	}
 }
 
+// otherwise notes the entries that decide otherwise for some callers that the identity asserts.
+func (a *Answer) otherwise(c *config.Config) error {
+	if profiles.For(a.Identity) != "" || a.agentID() {
+		return nil
+	}
+	var keys []string
+	for i, d := range c.Access.Deny {
+		if !a.Allowed || len(d.For) == 0 {
+			continue
+		}
+		policy, err := guard.NewPolicy(&config.Access{Deny: config.Denials{{Identity: d.Identity}}})
+		if err != nil {
+			return err
+		}
+		if policy.Denied(a.Identity) {
+			keys = append(keys, fmt.Sprintf("access.deny[%d]", i))
+		}
+	}
+	for _, near := range a.Nearest {
+		if !a.Allowed && slices.Equal(near.Misses, []string{"for"}) {
+			keys = append(keys, near.Key)
+		}
+	}
+	if len(keys) > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("%s may decide otherwise for a caller that the identity asserts: ask with --for CALLER", strings.Join(keys, ", ")))
+	}
+	return nil
+}
+
 // beyond adds the partner that decides after these rules, and detects names that do not
 // exist.
 func (a *Answer) beyond(c *config.Config) error {
@@ -221,7 +253,7 @@ func (a *Answer) beyond(c *config.Config) error {
 		if err := own.identity(c); err != nil {
 			return err
 		}
-		a.Partner = &AtPartner{Name: first, Identity: conf.Identity, Question: Question{own.Identity, a.Profile, a.Operation, rest}}
+		a.Partner = &AtPartner{Name: first, Identity: conf.Identity, Question: Question{toldTo(&conf, own.Identity, a.Identity), a.Profile, a.Operation, rest}}
 		return nil
 	}
 	var what string
@@ -242,6 +274,15 @@ func (a *Answer) beyond(c *config.Config) error {
 		a.Notes = append(a.Notes, fmt.Sprintf("no %s and no partner is called %q here; there are: %s", what, first, orNone(names)))
 	}
 	return nil
+}
+
+// toldTo returns the identity that a partner has of a request of an identity, if it is told the
+// caller: own is that of this endpoint. A pseudonym is not known here.
+func toldTo(conf *config.Partner, own, identity string) string {
+	if conf.Tell != config.TellCaller || profiles.For(identity) != "" {
+		return own
+	}
+	return profiles.OnBehalf(own, identity)
 }
 
 // methodsOf returns the RPC methods that a configuration serves, built-in ones first.

@@ -78,7 +78,7 @@ func (f *flags) chainAdvice(r *cli.Report, why string) string {
 // a code or a reason.
 func nextHop(r *cli.Report, why, may, otherwise string) string {
 	if strings.HasPrefix(why, profiles.SecurityPolicy.Alias()) {
-		return fmt.Sprintf("The rules of the next endpoint do not allow it. Its operator finds the reason with: swpd check --as %s --may %s", plain.Word(visible(r.Endpoint)), may)
+		return fmt.Sprintf("The rules of the next endpoint do not allow it. Its operator finds the reason with: swpd check --config FILE --as %s --may %s", plain.Word(visible(r.Endpoint)), may)
 	}
 	return otherwise
 }

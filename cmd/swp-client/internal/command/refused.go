@@ -169,7 +169,7 @@ func (f *flags) help(err error, r *cli.Report) {
 	} else if asked.profile == "mcp" && name == "" {
 		what, word = strings.Replace(asked.what, "the MCP server", "the default MCP server", 1), "''"
 	}
-	lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --as %s --may %s",
+	lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --config FILE --as %s --may %s",
 		what, operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word)))
 	if asked.list != "" {
 		lines = append(lines, "What this identity may use is listed by: "+f.commandLine(asked.listing(f, args[0])...))

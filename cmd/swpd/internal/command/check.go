@@ -28,6 +28,9 @@ func newCheck() *cobra.Command {
 and print what would be served to which identities. Nothing is started or created.
 If there are errors, all of them are printed and the exit code is 2.
 
+The answer names the configuration that it is by. If that is the built-in one, and the
+swpd that runs here or this directory has another, it names the option for that one.
+
 With --as, print the rights of one identity: the rules for it, the agent_ids that it
 may use, and the things of this configuration that it can reach. MCP tools are shown
 as patterns, and names of partners as PARTNER/…: only servers and partners know the
@@ -70,8 +73,9 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		if err != nil {
 			return err
 		}
+		by := basisOf(*file)
 		if *may {
-			return answerMay(cmd.OutOrStdout(), c, identity, args, *asJSON)
+			return answerMay(cmd.OutOrStdout(), c, by, identity, args, *asJSON)
 		}
 		if cmd.Flags().Changed("as") {
 			p, err := check.As(c, identity)
@@ -79,18 +83,24 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 				return &exitError{exitUsage, err}
 			}
 			if *asJSON {
-				return printJSON(cmd.OutOrStdout(), p)
+				return printJSON(cmd.OutOrStdout(), struct {
+					basis
+					*check.Permissions
+				}{by, p})
 			}
-			return printPermissions(cmd.OutOrStdout(), p, addressHere(c))
+			return printPermissions(cmd.OutOrStdout(), p, by, addressHere(c))
 		}
 		plan, err := check.Read(c)
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
 		if *asJSON {
-			return printJSON(cmd.OutOrStdout(), plan)
+			return printJSON(cmd.OutOrStdout(), struct {
+				*check.Plan
+				Other string `json:"other_config,omitempty"`
+			}{plan, by.Other})
 		}
-		return printPlan(cmd.OutOrStdout(), plan)
+		return printPlan(cmd.OutOrStdout(), plan, by)
 	}
 	return cmd
 }
@@ -106,14 +116,10 @@ func onBehalf(as, caller string) (string, error) {
 	return profiles.OnBehalf(as, caller), nil
 }
 
-func printPlan(out io.Writer, p *check.Plan) error {
+func printPlan(out io.Writer, p *check.Plan, by basis) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
-	source := p.Config
-	if source == "" {
-		source = "built in"
-	}
-	row("configuration\t%s", source)
+	row("configuration\t%s", by)
 	row("identity\t%s", p.Identity)
 	if !p.NotAfter.IsZero() {
 		row("certificate\tvalid until %s", p.NotAfter.Format(time.RFC3339))
@@ -247,7 +253,7 @@ func addressHere(c *config.Config) string {
 	return "ADDR"
 }
 
-func printPermissions(out io.Writer, p *check.Permissions, address string) error {
+func printPermissions(out io.Writer, p *check.Permissions, by basis, address string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	list := func(title string, names []string) {
@@ -256,6 +262,7 @@ func printPermissions(out io.Writer, p *check.Permissions, address string) error
 		}
 		row("%s\t%s", title, strings.Join(names, "\n\t"))
 	}
+	row("configuration\t%s", by)
 	row("identity\t%s", p.Identity)
 	if p.Denied {
 		row("denied\tis not let in: access.deny")

@@ -44,13 +44,13 @@ was written. The exit code is 1 if no line is about a denial.`,
 		if len(args) > 0 {
 			from = strings.NewReader(strings.Join(args, "\n"))
 		}
-		return explainLines(cmd.OutOrStdout(), c, from, *asJSON)
+		return explainLines(cmd.OutOrStdout(), c, basisOf(*file), from, *asJSON)
 	}
 	return cmd
 }
 
 // explainLines explains the denials among lines of a log, each different one once.
-func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) error {
+func explainLines(out io.Writer, c *config.Config, by basis, from io.Reader, asJSON bool) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxLogLine)
 	seen := make(map[check.Denial]bool)
@@ -72,7 +72,7 @@ func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) 
 		}
 		e, err := check.ExplainDenial(c, d)
 		if err == nil {
-			err = printExplanation(out, e, asJSON, len(seen) > 0)
+			err = printExplanation(out, e, by, asJSON, len(seen) > 0)
 		}
 		if err != nil {
 			return err
@@ -88,15 +88,21 @@ func explainLines(out io.Writer, c *config.Config, from io.Reader, asJSON bool) 
 	return nil
 }
 
-// printExplanation prints one explanation, after an empty line if another came before it.
-func printExplanation(out io.Writer, e *check.Explanation, asJSON, more bool) error {
+// printExplanation prints one explanation, after an empty line if another came before it, and
+// else after the configuration by which it explains.
+func printExplanation(out io.Writer, e *check.Explanation, by basis, asJSON, more bool) error {
 	if asJSON {
-		return printJSONLine(out, e)
+		return printJSONLine(out, struct {
+			basis
+			*check.Explanation
+		}{by, e})
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	if more {
 		row("")
+	} else {
+		row("configuration\t%s", by)
 	}
 	d := e.Denial
 	row("who\t%s", d.Identity)

@@ -29,7 +29,7 @@ func checkQuestion(as string, args []string) error {
 }
 
 // answerMay prints the answer of check --may. It fails with errNo if that is no.
-func answerMay(out io.Writer, c *config.Config, as string, args []string, asJSON bool) error {
+func answerMay(out io.Writer, c *config.Config, by basis, as string, args []string, asJSON bool) error {
 	q := check.Question{Identity: as, Profile: args[0], Operation: args[1]}
 	if len(args) > 2 {
 		q.Name = args[2]
@@ -39,9 +39,13 @@ func answerMay(out io.Writer, c *config.Config, as string, args []string, asJSON
 		return &exitError{exitUsage, fmt.Errorf("check --may: %w", err)}
 	}
 	if asJSON {
-		err = printJSON(out, a)
+		err = printJSON(out, struct {
+			basis
+			*check.Answer
+		}{by, a})
 	} else {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintf(w, "configuration\t%s\n", by)
 		printAnswer(w, a)
 		err = w.Flush()
 	}

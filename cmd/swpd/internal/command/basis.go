@@ -1,0 +1,52 @@
+package command
+
+import (
+	"net/http"
+	"os"
+
+	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/internal/plain"
+)
+
+// basis is the configuration by which a command answers.
+type basis struct {
+	Config string `json:"config"`                 // file, empty for the built-in one
+	Other  string `json:"other_config,omitempty"` // the file that may be meant instead of the built-in one
+
+	whose string // whose file Other is
+}
+
+// defaultFile is the file that swpd init writes.
+const defaultFile = "swpd.yaml"
+
+// basisOf returns the basis of the answers by a file. Without one the file that may be meant
+// is that of the swpd that runs here, or else the one in the working directory.
+func basisOf(file string) basis {
+	b := basis{Config: file}
+	if file != "" {
+		return b
+	}
+	if at, err := config.AdminAddress("", os.Environ()); err == nil && at != config.AdminOff {
+		var s daemon.Status
+		if ask(at, http.MethodGet, "/status", &s) == nil && s.Config != "" {
+			b.Other, b.whose = s.Config, "the swpd that runs here has another"
+			return b
+		}
+	}
+	if _, err := os.Stat(defaultFile); err == nil {
+		b.Other, b.whose = defaultFile, "this directory has another"
+	}
+	return b
+}
+
+// String returns the basis with the option for the other file.
+func (b basis) String() string {
+	switch {
+	case b.Config != "":
+		return b.Config
+	case b.Other == "":
+		return "built in"
+	}
+	return "built in; " + b.whose + ": add --config " + plain.Word(b.Other)
+}
