@@ -638,20 +638,27 @@ func TestUnansweredDeliveriesTakeNoMemoryOfTheLink(t *testing.T) {
 	})
 }
 
+// underConditions returns two partners with credentials, which declare other things of b.
+func underConditions(t *testing.T, transport int) (a, b *organisation) {
+	t.Helper()
+	near, _ := credYAML(t, true)
+	there, _ := credYAML(t, false)
+	a, b = pairOf(t, transport, near, there+"endpoint: {hints: {region: eu-west-1}}\n")
+	a.configure(func(text string) string {
+		return strings.Replace(text, "b: {identity:", "b: {hints: {region: eu, cost: '1'}, identity:", 1)
+	})
+	if got := a.reloads(); len(got.Problems) > 0 {
+		t.Fatalf("%+v", got)
+	}
+	a.connected("b")
+	return a, b
+}
+
 // A delivery that waits for a partner goes there later under what it was accepted under: as its
 // publisher, with its hints, and with its credentials, if they are still of use.
 func TestConditionsOfStoredDeliveriesGoToPartners(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
-		near, _ := credYAML(t, true)
-		there, _ := credYAML(t, false)
-		a, b := pairOf(t, transport, near, there+"endpoint: {hints: {region: eu-west-1}}\n")
-		a.configure(func(text string) string {
-			return strings.Replace(text, "b: {identity:", "b: {hints: {region: eu, cost: '1'}, identity:", 1)
-		})
-		if got := a.reloads(); len(got.Problems) > 0 {
-			t.Fatalf("%+v", got)
-		}
-		a.connected("b")
+		a, b := underConditions(t, transport)
 		if err := b.end(); err != nil {
 			t.Fatal(err)
 		}

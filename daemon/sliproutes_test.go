@@ -197,16 +197,7 @@ func TestSLIPBetweenAgentsOfTwoOrganisations(t *testing.T) {
 // What a message is under here it is under at the partner, which has its own declarations.
 func TestConditionsOfSLIPGoToPartners(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
-		near, _ := credYAML(t, true)
-		there, _ := credYAML(t, false)
-		a, b := pairOf(t, transport, near, there+"endpoint: {hints: {region: eu-west-1}}\n")
-		a.configure(func(text string) string {
-			return strings.Replace(text, "b: {identity:", "b: {hints: {region: eu, cost: '1'}, identity:", 1)
-		})
-		if got := a.reloads(); len(got.Problems) > 0 {
-			t.Fatalf("%+v", got)
-		}
-		a.connected("b")
+		a, b := underConditions(t, transport)
 		planner := b.speaksAs(b.addrs[transport], "planner", "region=eu-west-1")
 		for i, row := range []struct {
 			hint string
