@@ -41,7 +41,7 @@ func TestAFullDiskIsNotBlamedOnALimit(t *testing.T) {
 	payload := filepath.Join(t.TempDir(), "payload")
 	sum := noise(t, payload, 300_000)
 	publish := func(addr string) (string, error) {
-		out, err := n.client("relay", "publish", addr, "orders", "@"+payload, "--id", "0a", "--timeout", "5s").CombinedOutput()
+		out, err := n.client("relay", "publish", addr, "orders", "@"+payload, "--id", "0a", "--patience", "8s").CombinedOutput()
 		return string(out), err
 	}
 	for range 2 { // at first the store refuses, then the audit trail
