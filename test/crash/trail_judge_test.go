@@ -1,6 +1,9 @@
 package crash
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // overtaken is how many exchanges of a session may end at the far end behind one that is on
 // its way back, and have their record at the near end before it.
@@ -69,10 +72,13 @@ func judgeLink(near, far *trail, nearLives, farLives []lived, wrong func(string,
 	}
 }
 
+// underWay is how long a message may take to be read: its sender may be killed before.
+const underWay = 10 * time.Second
+
 // killedAfter reports whether a swpd was killed in the life in which an exchange may have been
 // open there.
 func killedAfter(lives []lived, r *record) bool {
-	began := r.Time.Add(-r.Took)
+	began := r.Time.Add(-r.Took - underWay)
 	return slices.ContainsFunc(lives, func(l lived) bool {
 		return !l.killed.Before(began) && l.killed.Sub(r.Time) <= unheard
 	})

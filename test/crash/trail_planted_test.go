@@ -156,6 +156,14 @@ func TestTheJudgeOfTrailsFindsWhatIsPlanted(t *testing.T) {
 			p.near.sent = without(p.near.sent, "task")
 			p.nears[0].killed = start.Add(time.Minute)
 		}, nil},
+		"a swpd killed before the other one has read what it sent": {func(p *plantedTrails) {
+			p.near.sent = without(p.near.sent, "task")
+			p.nears[0].killed = start.Add(time.Minute - time.Second - underWay)
+		}, nil},
+		"a swpd killed long before": {func(p *plantedTrails) {
+			p.near.sent = without(p.near.sent, "task")
+			p.nears[0].killed = start.Add(time.Minute - time.Second - underWay - 1)
+		}, []string{"acme has no record that it asked for it: a2a task"}},
 		"a swpd killed long after it had the answer": {func(p *plantedTrails) {
 			for n := range overtaken + 2 {
 				p.cross(errand{"rpc call", "swp.artifacts.list"}, n)
