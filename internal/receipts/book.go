@@ -167,7 +167,7 @@ func (b *Book) of(identity string) *Ledger {
 // before the partner has said whether it exchanges receipts: that it does is assumed then.
 func (b *Book) Asks(identity string) *Ledger {
 	l := b.of(identity)
-	if b.on.Load() && (l == nil && !b.looked.Load() || l != nil && Offer(l.offer.Load()) == Unknown) {
+	if l == nil && b.on.Load() && !b.looked.Load() {
 		b.look()
 		l = b.of(identity)
 	}
