@@ -75,8 +75,7 @@ func (g *group) has(id, pid int) bool {
 	if !ok || pgrp != id || start < g.Start || pid == id && start != g.Start {
 		return false
 	}
-	environ := environOf(pid)
-	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+	for entry := range bytes.SplitSeq(environOf(pid), []byte{0}) {
 		if string(entry) == markName+"="+g.Mark {
 			return true
 		}
@@ -89,7 +88,7 @@ func (g *group) has(id, pid int) bool {
 const executing = time.Second
 
 // environOf returns the environment of a process; empty if there is none.
-func environOf(pid int) (environ []byte) {
+func environOf(pid int) []byte {
 	for deadline := time.Now().Add(executing); ; time.Sleep(time.Millisecond) {
 		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if err != nil || len(environ) > 0 || time.Now().After(deadline) {
