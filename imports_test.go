@@ -51,6 +51,7 @@ var rules = []rule{
 	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints and the connections that stand in for them in tests"},
 
 	{"internal/disk", []string{"store"}, nil, "files and directories, for every engine of a store; of store only the errors"},
+	{"internal/disk/disktest", nil, nil, "small volumes, for the tests of what a full disk does"},
 
 	{"internal/jsonobject", nil, nil, "one reading of JSON for all who decide by it"},
 

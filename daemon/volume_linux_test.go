@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/disk/disktest"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -17,32 +17,19 @@ import (
 func smallVolume(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	data := filepath.Join(dir, "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("a small volume cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(data, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	disktest.Small(t, filepath.Join(dir, "data"))
 	return dir
 }
 
 func TestST03FullVolumeIsNotReadyAndRecovers(t *testing.T) {
 	t.Parallel()
 	dir := smallVolume(t)
-	data := filepath.Join(dir, "data")
 	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r := startIn(t, dir, "")
 	s := r.mustDial(r.addrs[0])
-	ballast := filepath.Join(data, "ballast")
-	fill(t, ballast)
+	ballast := disktest.Fill(t, filepath.Join(dir, "data"))
 	r.await("the store cannot be written: the volume is full")
 	if status, body := r.get("/readyz"); status != http.StatusServiceUnavailable || !strings.HasPrefix(body, "store: ") || !strings.Contains(body, "full") {
 		t.Errorf("full: /readyz says %d %q", status, body)
@@ -65,22 +52,6 @@ func TestST03FullVolumeIsNotReadyAndRecovers(t *testing.T) {
 	}
 }
 
-// fill writes a file until the volume is full.
-func fill(t *testing.T, name string) {
-	t.Helper()
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	block := make([]byte, 4096)
-	for {
-		if _, err := f.Write(block); err != nil {
-			return
-		}
-	}
-}
-
 func TestWithoutARecordNothingIsDone(t *testing.T) {
 	t.Parallel()
 	dir := smallVolume(t)
@@ -89,8 +60,7 @@ func TestWithoutARecordNothingIsDone(t *testing.T) {
 	}
 	r := startIn(t, dir, "")
 	s := r.mustDial(r.addrs[0])
-	ballast := filepath.Join(dir, "data", "ballast")
-	fill(t, ballast)
+	ballast := disktest.Fill(t, filepath.Join(dir, "data"))
 	var refused error
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if _, refused = rpc.Call(t.Context(), s.Session, "swp.agents.list", nil); refused != nil && strings.Contains(refused.Error(), "audit") {

@@ -4,9 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slimwire/swp/internal/disk/disktest"
 )
 
 // Who publishes while the disk is full is told so, and not to raise a limit; with room
@@ -15,29 +16,9 @@ func TestAFullDiskIsNotBlamedOnALimit(t *testing.T) {
 	t.Parallel()
 	n := prepared(t)
 	data := filepath.Join(n.dir, "data")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=8m,mode=700"); err != nil {
-		t.Skipf("a small volume cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(data, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	disktest.Small(t, data)
 	n.untilEnd(t)
-	ballast := filepath.Join(data, "ballast")
-	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for block := make([]byte, 4096); err == nil; {
-		_, err = f.Write(block)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ballast := disktest.Fill(t, data)
 	payload := filepath.Join(t.TempDir(), "payload")
 	sum := noise(t, payload, 300_000)
 	publish := func(addr string) (string, error) {

@@ -1,0 +1,2 @@
+// Package disktest has small volumes, for tests of what happens when a disk is full.
+package disktest
