@@ -31,6 +31,10 @@ type Error struct {
 	// larger error budget.
 	Pace bool
 
+	// Excused marks a refusal for lack of room although its sender is within its share. It
+	// does not count against an error budget.
+	Excused bool
+
 	// Retryable tells the peer that the same message may succeed later.
 	Retryable bool
 

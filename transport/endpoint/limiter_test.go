@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -171,4 +172,18 @@ func TestDomainFailuresAreNotCharged(t *testing.T) {
 			}
 		}
 	}, profile(missing))
+}
+
+func TestARefusalThatExcusesItsSenderIsNotCharged(t *testing.T) {
+	full := func(context.Context, *profiles.Request, profiles.Responder) error {
+		return fair.Full.Refuse(profiles.Busy("places", "no place"))
+	}
+	onEach(t, endpoint.Options{Bounds: endpoint.Bounds{PaceBudget: 1}}, func(t *testing.T, r *rig) {
+		for i := range 20 {
+			id := fmt.Sprintf("msg-id-%09d", i)
+			r.send(t, request(id, "x"))
+			r.wantError(t, id, profiles.RateLimitExceeded)
+			r.wantVerdict(t, i+1, profiles.RateLimitExceeded, "places", endpoint.Kept)
+		}
+	}, telling(profile(full)))
 }

@@ -145,9 +145,10 @@ func (l *lane) punish(fault *profiles.Error, sev severity, told, spent bool) {
 
 // chargeRefusal charges the refusal of a message, before its sender knows of it: one for rate,
 // capacity or lack of a right to the larger budget, because a partner sends what its own
-// clients may ask for. An internal error is counted as a refusal, but is not charged.
+// clients may ask for. An internal error, or one that excuses the sender, is counted as a
+// refusal, but is not charged.
 func (s *Session) chargeRefusal(req *profiles.Request, fault *profiles.Error) (spent bool) {
-	return fault.Code != profiles.Internal && !fault.Domain && s.charge(req.Caller, fault.Pace || fault.Denied)
+	return fault.Code != profiles.Internal && !fault.Domain && !fault.Excused && s.charge(req.Caller, fault.Pace || fault.Denied)
 }
 
 // sever ends the stream with a code, which every exchange that is open on it gets. The peer

@@ -1,0 +1,247 @@
+package fair
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Shares divides a capacity, such as the places of a pool or the octets of a budget, among
+// the identities that use it.
+//
+// An eighth of the capacity stays free for newcomers. The rest goes to who asks for it:
+// one identity alone may use all of the rest, and of several, each may use as much as the one
+// with the most, unless it wants less (max–min fairness). A share is not reserved for an
+// identity that does not use it, and nothing is taken from an identity: as it gives back what
+// is above its share, the others come into theirs, for which they may use the eighth.
+//
+// The share of a peer is divided among its callers in the same way.
+//
+// Who uses nothing is always within its share. A capacity below 8 has no free eighth.
+type Shares struct {
+	capacity int
+	used     int
+	peers    map[string]*party
+
+	spare []*party // used again, so that an identity that comes and goes does not allocate
+}
+
+// party is the use of a peer: by itself, and by its callers. It exists while it is above 0.
+type party struct {
+	used    int
+	own     int
+	callers map[string]int // by identity; those above 0
+}
+
+// Answer is the answer of Shares to a request.
+type Answer uint8
+
+// Answers of Shares. Full excuses the identity: nothing is free although it is within its
+// share. Above does not.
+const (
+	Taken Answer = iota
+	Full
+	Above
+)
+
+// Refuse returns the error of a refused request: fault, which is not charged to its sender
+// after Full. It returns nil after Taken.
+func (a Answer) Refuse(fault *profiles.Error) *profiles.Error {
+	switch a {
+	case Taken:
+		return nil
+	case Full:
+		excused := *fault
+		excused.Excused = true
+		return &excused
+	}
+	return fault
+}
+
+// NewShares returns the Shares of a capacity.
+func NewShares(capacity int) Shares { return Shares{capacity: capacity} }
+
+// Bound sets the capacity. Nothing is taken back that is in use above a lower capacity.
+func (s *Shares) Bound(capacity int) { s.capacity = capacity }
+
+// Capacity returns the capacity.
+func (s *Shares) Capacity() int { return s.capacity }
+
+// Used returns how much all identities use.
+func (s *Shares) Used() int { return s.used }
+
+// Of returns how much an identity uses; that of a peer without its callers.
+func (s *Shares) Of(identity string) int {
+	p := s.peers[profiles.Link(identity)]
+	if p == nil {
+		return 0
+	}
+	return p.of(identity, profiles.For(identity) != "")
+}
+
+// Take takes n for an identity, or nothing.
+func (s *Shares) Take(identity string, n int) Answer {
+	answer := s.Ask(identity, n)
+	if answer == Taken {
+		s.add(identity, n)
+	}
+	return answer
+}
+
+// Ask returns the answer that Take would return.
+func (s *Shares) Ask(identity string, n int) Answer {
+	p := s.peers[profiles.Link(identity)]
+	if p == nil {
+		p = &nobody
+	}
+	switch {
+	case !s.within(p, identity, n):
+		return Above
+	case s.used+n > s.capacity:
+		return Full
+	}
+	return Taken
+}
+
+var nobody party
+
+// Force takes n for an identity although its share may not allow it.
+func (s *Shares) Force(identity string, n int) { s.add(identity, n) }
+
+func (s *Shares) add(identity string, n int) {
+	peer := profiles.Link(identity)
+	p := s.peers[peer]
+	if p == nil {
+		if s.peers == nil {
+			s.peers = make(map[string]*party)
+		}
+		p = reuse(&s.spare)
+		s.peers[peer] = p
+	}
+	s.used += n
+	p.used += n
+	if len(peer) == len(identity) {
+		p.own += n
+		return
+	}
+	if p.callers == nil {
+		p.callers = make(map[string]int)
+	}
+	p.callers[identity] += n
+}
+
+// Give gives back n of what an identity has taken.
+func (s *Shares) Give(identity string, n int) {
+	peer := profiles.Link(identity)
+	p := s.peers[peer]
+	s.used -= n
+	p.used -= n
+	if len(peer) == len(identity) {
+		p.own -= n
+	} else if p.callers[identity] -= n; p.callers[identity] == 0 {
+		delete(p.callers, identity)
+	}
+	if p.used == 0 {
+		delete(s.peers, peer)
+		keep(&s.spare, p)
+	}
+}
+
+func (p *party) of(identity string, asserted bool) int {
+	if asserted {
+		return p.callers[identity]
+	}
+	return p.own
+}
+
+// within reports whether n more are within the share of an identity: of its peer, whose use
+// is p, and within that.
+func (s *Shares) within(p *party, identity string, n int) bool {
+	usable := rest(s.capacity)
+	others := s.used - p.used
+	// The share of the peer is at least what the others leave.
+	if left := rest(usable - others); p.used+n <= left {
+		return true
+	}
+	if p.used > 0 {
+		want := p.used + n
+		total := want
+		for _, other := range s.peers {
+			if other != p {
+				total += min(other.used, want)
+			}
+		}
+		if total > usable {
+			return false
+		}
+	}
+	asserted := len(profiles.Link(identity)) != len(identity)
+	own := p.of(identity, asserted)
+	if own == 0 || own == p.used && !asserted {
+		return true
+	}
+	share := s.level(p, usable)
+	if asserted {
+		share = rest(share)
+	}
+	want := own + n
+	total := want
+	if asserted {
+		total += min(p.own, want)
+	}
+	for caller, used := range p.callers {
+		if caller != identity {
+			total += min(used, want)
+		}
+	}
+	return total <= share
+}
+
+// rest is a capacity without its eighth.
+func rest(capacity int) int { return capacity - capacity/8 }
+
+// level returns the share of a peer that wants everything: as much as each other that does
+// not want less.
+func (s *Shares) level(p *party, usable int) int {
+	for share := 0; ; {
+		below, above := 0, 1
+		for _, other := range s.peers {
+			switch {
+			case other == p:
+			case other.used <= share:
+				below += other.used
+			default:
+				above++
+			}
+		}
+		next := (usable - below) / above
+		if next <= share {
+			return share
+		}
+		share = next
+	}
+}
+
+// Use is how much an identity uses.
+type Use struct {
+	Identity string
+	Used     int
+}
+
+// Top returns the identities that use most, at most n, in falling order.
+func (s *Shares) Top(n int) []Use {
+	var list []Use
+	for peer, p := range s.peers {
+		if p.own > 0 {
+			list = append(list, Use{peer, p.own})
+		}
+		for caller, used := range p.callers {
+			list = append(list, Use{caller, used})
+		}
+	}
+	slices.SortFunc(list, func(a, b Use) int {
+		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Identity, b.Identity))
+	})
+	return list[:min(n, len(list))]
+}
