@@ -54,14 +54,21 @@ func cutReason(reason string) string {
 	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 }
 
+// Kinds returns the kinds of tasks that an identity may ask for, sorted: those of Workers and of
+// agents of sessions, an agent of this process in front of its kinds. Operations of A2A 1.0
+// are left out.
+func (s *Service) Kinds(identity string) []string {
+	names := append(s.pools.names(), s.agents.kinds()...)
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
+		return isOperation(name[strings.IndexByte(name, '/')+1:]) || isOperation(name) || !profiles.Would(s.opts.Access, identity, "a2a", "task", name)
+	})
+}
+
 // unsupported returns the reason for a kind without an executor, with the kinds that its
 // owner may use. Kinds that the rules hide from the owner are not listed.
 func (t *task) unsupported() string {
-	names := append(t.s.pools.names(), t.s.agents.kinds()...)
-	slices.Sort(names)
-	offers := slices.DeleteFunc(slices.Compact(names), func(name string) bool {
-		return isOperation(name[strings.IndexByte(name, '/')+1:]) || isOperation(name) || !t.s.opts.Access.Allowed(t.Owner, "a2a", "task", name)
-	})
+	offers := t.s.Kinds(t.Owner)
 	said := "there is no kind that this identity may ask for"
 	if len(offers) > 0 {
 		said = "this identity may ask for " + strings.Join(offers[:min(len(offers), maxOffers)], ", ")

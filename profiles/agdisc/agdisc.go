@@ -57,6 +57,7 @@ func HashOf(payload []byte) string {
 type Entry struct {
 	AgentID  string `json:"agent_id"`
 	Revision string `json:"schema_revision,omitempty"` // of its card, if known
+	Card     *bool  `json:"card,omitempty"`            // false: it has no card; nil: not known
 	Own      bool   `json:"own,omitempty"`             // the asking identity has declared it, and it is connected
 
 	// StaleMillis is how long the partner of the agent has been unreachable: the entry may
@@ -98,6 +99,10 @@ type Options struct {
 	// Access is asked for the operation get on an agent_id. Nil denies nothing.
 	Access profiles.Access
 
+	// Kinds returns the kinds of tasks that an identity may ask for, sorted. Nil: none is
+	// listed.
+	Kinds func(identity string) []string
+
 	// Partner reports whether an identity is a partner. Agents of partners are not listed
 	// to partners, because two that list each other would never end. Nil: there are no
 	// partners.
@@ -110,13 +115,14 @@ type Service struct {
 	access   profiles.Access
 	partners *Partners
 	partner  func(identity string) bool
+	kinds    func(identity string) []string
 	refresh  func(ctx context.Context, wanted func(partner string) bool) []string
 	profile  *profiles.Profile
 }
 
 // New returns a Service.
 func New(opts Options) *Service {
-	s := &Service{sources: opts.Sources, access: opts.Access, partners: opts.Partners, partner: opts.Partner, refresh: opts.Refresh}
+	s := &Service{sources: opts.Sources, access: opts.Access, partners: opts.Partners, partner: opts.Partner, kinds: opts.Kinds, refresh: opts.Refresh}
 	if s.partners != nil {
 		s.sources = append(slices.Clone(s.sources), s.partners)
 	}

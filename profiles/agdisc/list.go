@@ -29,6 +29,10 @@ type ListResult struct {
 	// Unlisted names partners whose agents the caller might get, but that have not listed
 	// their agents yet. Only on the first page.
 	Unlisted []string `json:"unlisted,omitempty"`
+
+	// Kinds are the kinds of tasks that the caller may ask for here, sorted, at most
+	// profiles.MaxList. Only on the first page.
+	Kinds []string `json:"kinds,omitempty"`
 }
 
 // refreshTime limits the wait of a caller for the lists of partners.
@@ -46,6 +50,10 @@ func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) 
 	out := ListResult{Agents: []Entry{}}
 	if in.After == "" {
 		out.Unlisted = s.update(ctx, peer.Identity)
+		if s.kinds != nil {
+			kinds := s.kinds(peer.Identity)
+			out.Kinds = kinds[:min(len(kinds), profiles.MaxList)]
+		}
 	}
 	for _, entry := range s.after(in.After) {
 		if entry.Behind && s.partner != nil && s.partner(peer.Identity) {

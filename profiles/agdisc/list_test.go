@@ -134,3 +134,22 @@ func TestListingsRefuseOtherParams(t *testing.T) {
 		t.Errorf("no params: %v", err)
 	}
 }
+
+func TestTheFirstPageNamesKindsOfTasks(t *testing.T) {
+	many := make([]string, profiles.MaxList+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("k%03d", i)
+	}
+	s := agdisc.New(agdisc.Options{Kinds: func(identity string) []string {
+		if identity != peer.Identity {
+			t.Errorf("asked about %s", identity)
+		}
+		return many
+	}})
+	if got := list(t, s, agdisc.ListParams{}).Kinds; !slices.Equal(got, many[:profiles.MaxList]) {
+		t.Errorf("%d kinds, want the first %d", len(got), profiles.MaxList)
+	}
+	if got := list(t, s, agdisc.ListParams{After: "a"}).Kinds; got != nil {
+		t.Errorf("on a further page: %d kinds", len(got))
+	}
+}

@@ -47,7 +47,7 @@ func NewPartners() *Partners {
 func (p *Partners) Set(partner string, list []Entry) {
 	own, listed, octets := make([]Entry, 0, len(list)), make(map[string]bool, len(list)), 0
 	for _, e := range list {
-		e = Entry{AgentID: partner + "/" + e.AgentID, Revision: e.Revision, Behind: true}
+		e = Entry{AgentID: partner + "/" + e.AgentID, Revision: e.Revision, Card: e.Card, Behind: true}
 		size := len(e.AgentID) + len(e.Revision)
 		if len(own) == MaxPartnerAgents || strings.Count(e.AgentID, "/") > 1 || max(len(e.AgentID), len(e.Revision)) > MaxText || octets+size > MaxPartnerOctets {
 			continue

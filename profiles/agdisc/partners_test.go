@@ -140,3 +140,12 @@ func TestCardsAndAgentsOfAPartnerAreBounded(t *testing.T) {
 		t.Errorf("%d agents with long names are listed, want 2", len(list))
 	}
 }
+
+func TestAPartnersAgentWithoutACardIsListedAsSuch(t *testing.T) {
+	p := agdisc.NewPartners()
+	p.Set("b", []agdisc.Entry{{AgentID: "bare", Card: new(false)}})
+	s := agdisc.New(agdisc.Options{Partners: p})
+	if got := list(t, s, agdisc.ListParams{}).Agents; len(got) != 1 || got[0].Card == nil || *got[0].Card {
+		t.Errorf("%+v, want b/bare without a card", got)
+	}
+}

@@ -74,7 +74,7 @@ type Options struct {
 	A2A a2a.Options
 
 	// AGDISC configures profile 10. The cards of connected agents are added after its
-	// Sources.
+	// Sources; Kinds is set by this package.
 	AGDISC agdisc.Options
 
 	// TOOLDISC configures profile 11.
@@ -323,6 +323,7 @@ func (s *Set) open(opts *Options) (err error) {
 	}
 	s.opened = append(s.opened, s.SLIP.Close)
 	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards))
+	opts.AGDISC.Kinds = s.A2A.Kinds
 	s.AGDISC = agdisc.New(opts.AGDISC)
 	return nil
 }

@@ -143,7 +143,7 @@ func (w *Words) Agents() []agdisc.Entry {
 	var list []agdisc.Entry
 	for _, agent := range w.now.Load().names {
 		if slipstream.IsAgent(agent) {
-			list = append(list, agdisc.Entry{AgentID: agent})
+			list = append(list, agdisc.Entry{AgentID: agent, Card: new(false)})
 		}
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 )
 
@@ -33,10 +34,10 @@ func newAgentsLs(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls ADDR[/PARTNER]",
 		Short: "List agents",
-		Long: `List the agents whose cards this identity may get, with the revision of the card if the
-endpoint knows it. Agents of partners are PARTNER/AGENT; while a partner cannot be
-reached, its last list is shown. Partners that have not listed their agents yet are
-named on standard error. With --json one object a line.`,
+		Long: `List the agents whose cards this identity may get, with the revision of the card, or "no
+card". Agents of partners are PARTNER/AGENT; while a partner cannot be reached, its last
+list is shown. Kinds of tasks that this identity may ask for, and partners that have not
+listed their agents yet, are named on standard error. With --json one object a line.`,
 		Example: `  swp-client agents ls swp+tls://127.0.0.1:7777
   swp-client agents ls --json swp+quic://127.0.0.1:7777`,
 	}
@@ -45,24 +46,67 @@ named on standard error. With --json one object a line.`,
 			w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
 			n := 0
 			var err error
-			unlisted, listed := c.Agents(ctx, func(e agdisc.Entry) bool {
+			find := cardFinder(ctx, c)
+			beside, listed := c.Agents(ctx, func(e agdisc.Entry) bool {
 				n++
+				find(&e)
 				if f.asJSON {
 					err = f.printJSON(e)
 				} else {
-					err = row(w, e.AgentID, e.Revision, staleFor(e.StaleMillis))
+					err = row(w, e.AgentID, revision(&e), staleFor(e.StaleMillis))
 				}
 				return err == nil
 			})
 			err = errors.Join(err, listed, w.Flush())
-			if len(unlisted) == 0 {
+			if len(beside.Kinds) > 0 {
+				f.warnf("kinds of tasks that this identity may ask for there: %s", strings.Join(beside.Kinds, ", "))
+			}
+			if len(beside.Unlisted) == 0 {
 				return f.listed(err, n, "agent")
 			}
-			f.warnf("partners whose agents the endpoint does not know yet: %s. swpd status there shows the links", strings.Join(unlisted, ", "))
+			f.warnf("partners whose agents the endpoint does not know yet: %s. swpd status there shows the links", strings.Join(beside.Unlisted, ", "))
 			return err
 		})
 	}
 	return cmd
+}
+
+// Bounds on the cards that are asked for because the list does not say whether they exist.
+const (
+	maxCardsAsked = 100
+	cardsAskedFor = 3 * time.Second
+)
+
+// cardFinder returns a function that asks for the card of an agent of a list, if the list
+// says nothing of one, and notes its revision or that there is none.
+func cardFinder(ctx context.Context, c *client.Client) func(*agdisc.Entry) {
+	asked, left := 0, cardsAskedFor
+	return func(e *agdisc.Entry) {
+		if e.Revision != "" || e.Card != nil || asked == maxCardsAsked || left <= 0 {
+			return
+		}
+		asked++
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, left)
+		defer cancel()
+		card, err := c.Card(ctx, e.AgentID, "")
+		left -= time.Since(begin)
+		refused, ok := errors.AsType[*profiles.PeerError](err)
+		switch {
+		case err == nil:
+			e.Revision = card.Revision
+		case ok && refused.Code == agdisc.CodeNotFound:
+			e.Card = new(false)
+		}
+	}
+}
+
+// revision is that of the card of an agent, in a table.
+func revision(e *agdisc.Entry) string {
+	if e.Revision == "" && e.Card != nil && !*e.Card {
+		return "no card"
+	}
+	return e.Revision
 }
 
 func newAgentsGet(f *flags) *cobra.Command {
