@@ -91,7 +91,8 @@ func (o Options) config() *quic.Config {
 
 // Dial connects to addr, host:port, from a new UDP socket, and returns after this side has
 // verified the peer. The peer may still refuse this side; the cause of the connection's
-// Context then says so.
+// Context then says so. If it closes the connection at once with a code, the error of Dial
+// may be the *transport.CloseError.
 func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Options) (transport.Conn, error) {
 	opts = opts.withDefaults()
 	host, _, err := net.SplitHostPort(addr)
@@ -103,7 +104,9 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 	ctx, presented := transport.NotePresented(ctx)
 	qc, err := quic.DialAddr(ctx, addr, policy.Client(host), config)
 	if err != nil {
-		if ctx.Err() == nil {
+		// A peer that accepts this side and closes at once may be faster than this return.
+		err = cause(err)
+		if ctx.Err() == nil && !is[*transport.CloseError](err) {
 			opts.OnSecurity(transport.NewSecurityEvent("quic", addr, err))
 		}
 		return nil, fmt.Errorf("quicconn: dial %s: %w", addr, err)

@@ -200,6 +200,38 @@ func TestCloseCarriesItsCode(t *testing.T) {
 func second(_ int, err error) error                { return err }
 func secondOf(_ transport.Stream, err error) error { return err }
 
+// The server has the connection before Dial returns, so its close may come first. Whether it
+// does depends on goroutines of this process; both orders occur in this number of tries.
+func TestACloseAtOnceHasItsCodeBeforeAndAfterDialReturns(t *testing.T) {
+	s := listen(t, quicconn.Options{})
+	ctx := patience(t)
+	accepting := make(chan struct{})
+	go func() {
+		defer close(accepting)
+		for {
+			c, err := s.Accept(ctx)
+			if err != nil {
+				return
+			}
+			_ = c.Close(0xb)
+		}
+	}()
+	policy := s.ca.Policy(t, transporttest.Client)
+	for range 50 {
+		c, err := quicconn.Dial(ctx, s.Addr().String(), policy, quicconn.Options{OnSecurity: func(e transport.SecurityEvent) { t.Errorf("security event %+v", e) }})
+		if err == nil {
+			<-c.Context().Done()
+			err = context.Cause(c.Context())
+			_ = c.Close(0)
+		}
+		if closed := (*transport.CloseError)(nil); !errors.As(err, &closed) || closed.Code != 0xb || !closed.Remote {
+			t.Fatalf("error %v, want a CloseError of the peer with code 11", err)
+		}
+	}
+	_ = s.Close()
+	<-accepting
+}
+
 func TestHalfCloseLetsTheAnswerThrough(t *testing.T) {
 	s := listen(t, quicconn.Options{})
 	server, client := s.serves(t)
