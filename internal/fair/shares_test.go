@@ -94,7 +94,7 @@ func TestALargePieceIsTakenByWhoHasNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoIsAboveItsShareIsToBlame(t *testing.T) {
+func TestRS21OnlyWhoIsAboveItsShareIsToBlame(t *testing.T) {
 	fault := profiles.Busy("places", "no place")
 	if fair.Taken.Refuse(fault) != nil || !fair.Full.Refuse(fault).Excused || fair.Above.Refuse(fault).Excused || fault.Excused {
 		t.Error("the wrong refusals are excused")

@@ -537,24 +537,24 @@ func TestDeclareIsRepeated(t *testing.T) {
 
 func TestRS08TasksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := service(t, a2a.Options{Workers: kinds(newWorker(), "k"), Tasks: 5, TasksPerIdentity: 3})
+		s := service(t, a2a.Options{Workers: kinds(newWorker(), "k"), Tasks: 8})
 		p, q := script(t, s, alice), script(t, s, bob)
-		for i, want := range []profiles.Code{0, 0, 0, profiles.RateLimitExceeded, profiles.RateLimitExceeded} {
+		for i, want := range []profiles.Code{0, 0, 0, 0, 0, 0, 0, profiles.RateLimitExceeded, profiles.RateLimitExceeded} {
 			if code := p.verdict(task(fmt.Sprint(i), "k", "")); code != want {
 				t.Errorf("task %d: %v, want %v", i, code, want)
 			}
 		}
-		for i, want := range []profiles.Code{0, 0, profiles.RateLimitExceeded} {
+		for i, want := range []profiles.Code{0, profiles.RateLimitExceeded} {
 			if code := q.verdict(task(fmt.Sprint(i), "k", "")); code != want {
 				t.Errorf("task %d: %v, want %v", i, code, want)
 			}
 		}
-		if n := s.Live(); n != 5 {
+		if n := s.Live(); n != 8 {
 			t.Errorf("%d tasks are live", n)
 		}
 		p.accept(task("0", "k", "")) // not a new one
 		p.accept(bad("0", "enough"))
-		p.accept(task("3", "k", ""))
+		q.accept(task("1", "k", ""))
 	})
 }
 

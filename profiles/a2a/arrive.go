@@ -205,10 +205,15 @@ func (a *arrival) refusal(t *task) error {
 			return errHeld
 		}
 	case a.after > 0: // resuming after an Event makes no new task
-	case len(s.tasks.byKey) >= s.opts.Tasks, s.tasks.owned[a.request.Owner] >= s.opts.TasksPerIdentity:
-		return errTasks
-	case a.request.Denied == nil && s.pools.get(a.request.Kind, a.request.Agent).full():
-		return errPlaces
+	default:
+		owner := a.request.Owner
+		fault := s.tasks.open.Ask(owner, 1).Refuse(errTasks)
+		if fault == nil && a.request.Denied == nil {
+			fault = s.pools.get(a.request.Kind, a.request.Agent).ask(owner)
+		}
+		if fault != nil {
+			return fault
+		}
 	}
 	return nil
 }

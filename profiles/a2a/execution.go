@@ -27,7 +27,7 @@ type execution struct {
 func (x *execution) reserve(p *pool) {
 	if p != nil {
 		x.pool = p
-		p.load++
+		p.places.Force(x.t.Owner, 1)
 	}
 }
 
@@ -35,7 +35,8 @@ func (x *execution) reserve(p *pool) {
 // The caller holds mu.
 func (x *execution) release() *Delivery {
 	if x.pool != nil && !x.busy {
-		x.pool.load--
+		x.pool.queue.Remove(x.t.Owner, func(t *task) bool { return t == x.t })
+		x.pool.places.Give(x.t.Owner, 1)
 		x.pool.leave(x.t.s)
 	}
 	x.pool = nil

@@ -68,8 +68,7 @@ type Options struct {
 	Abandoned   time.Duration // how long a task waits for its agent to reconnect; default 60 s
 	Unreached   time.Duration // how long a task that was not yet sent to its partner waits after the link was lost; default 5 s
 
-	Tasks            int // unfinished tasks of peers, default 4,096
-	TasksPerIdentity int // unfinished tasks of one identity, default 1,024
+	Tasks            int // unfinished tasks of peers, who share them, default 4,096
 	MaxPayload       int // octets of an Event or a Result that this endpoint makes, as it can send them; default e1.DefaultMaxPayload
 	Events           int // of one task, default 65,536
 	EventBytes       int // octets of the Events of one task, default 64 MiB
@@ -107,8 +106,8 @@ type Registration struct {
 
 	Kinds    []string // exactly these; a kind of an agent cannot be registered twice
 	Worker   Worker
-	Tasks    int           // concurrent tasks, default 16
-	Waiting  int           // waiting tasks, default 1,024; above it a Task is refused as retryable
+	Tasks    int           // concurrent tasks, default 16; identities share them
+	Waiting  int           // waiting tasks, default 1,024; above it a Task is refused as retryable. Identities are served in turn
 	Deadline time.Duration // of tasks without a deadline; default Options.Deadline
 
 	// Left is called after ReplaceWorkers has removed the Worker and its last task has
@@ -125,7 +124,6 @@ func (o Options) withDefaults() Options {
 	o.Abandoned = cmp.Or(o.Abandoned, time.Minute)
 	o.Unreached = cmp.Or(o.Unreached, 5*time.Second)
 	o.Tasks = cmp.Or(o.Tasks, 4096)
-	o.TasksPerIdentity = cmp.Or(o.TasksPerIdentity, 1024)
 	o.MaxPayload = cmp.Or(o.MaxPayload, e1.DefaultMaxPayload)
 	o.Events = cmp.Or(o.Events, 65536)
 	o.EventBytes = cmp.Or(o.EventBytes, 64<<20)
@@ -165,7 +163,7 @@ func (o *Options) validate() error {
 		}
 	}
 	for name, n := range map[string]int{
-		"Tasks": o.Tasks, "TasksPerIdentity": o.TasksPerIdentity, "Events": o.Events, "EventBytes": o.EventBytes,
+		"Tasks": o.Tasks, "Events": o.Events, "EventBytes": o.EventBytes,
 		"Agents": o.Agents, "AgentsPerSession": o.AgentsPerSession,
 	} {
 		if n < 0 {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -23,6 +24,7 @@ type service struct{ agent, kind string }
 // hosting.
 type pools struct {
 	hosting atomic.Pointer[hosting] // changes under mu
+	loading bool                    // tasks of an earlier process are being entered; none starts
 	running int                     // running tasks that cannot continue in the next process
 	rested  chan struct{}           // set by Drain; closed when none of them runs
 }
@@ -37,10 +39,10 @@ type hosting struct {
 // first line.
 type pool struct {
 	Registration
-	load    int     // running and waiting tasks
-	running int     // running tasks
-	queue   []*task // waiting tasks, and some that have ended
-	gone    bool    // it was removed or replaced
+	places fair.Shares       // of running and waiting tasks
+	slots  fair.Shares       // of running tasks
+	queue  fair.Queue[*task] // waiting tasks
+	gone   bool              // it was removed or replaced
 }
 
 // with returns the hosting with additional Registrations.
@@ -62,7 +64,7 @@ func (h *hosting) with(list []Registration) (*hosting, error) {
 		if strings.Contains(r.Agent, "/") || len(r.Agent) > MaxText || r.Agent != "" && p1.Blank([]byte(r.Agent)) {
 			return nil, fmt.Errorf("a2a: agent %q: blank, with a slash, or above %d octets", r.Agent, MaxText)
 		}
-		p := &pool{Registration: r}
+		p := &pool{Registration: r, places: fair.NewShares(r.Tasks + r.Waiting), slots: fair.NewShares(r.Tasks)}
 		for _, kind := range r.Kinds {
 			of := service{r.Agent, kind}
 			switch {
@@ -126,23 +128,19 @@ func (s *Service) handOver(p *pool, next *hosting) {
 		if t.exec.pool != p || t.exec.busy || to == nil || t.exec.at.Phase == phaseLocal && !to.resumes() {
 			continue
 		}
-		p.load--
-		t.exec.pool = to
-		to.load++
+		p.places.Give(t.Owner, 1)
+		t.exec.reserve(to)
 	}
 	waiting := p.queue
-	p.queue = nil
-	for _, t := range waiting {
-		if to := t.exec.pool; to != nil { // nil: it has ended
-			to.queue = append(to.queue, t)
-			to.fill(s)
-		}
+	p.queue = fair.Queue[*task]{}
+	for t, ok := waiting.Pop(nil); ok; t, ok = waiting.Pop(nil) {
+		t.exec.pool.enqueue(t)
 	}
 }
 
 // leave calls Left once a removed pool has no tasks any more. The caller holds mu.
 func (p *pool) leave(s *Service) {
-	if p.gone && p.load == 0 && !s.closed {
+	if p.gone && p.places.Used() == 0 && !s.closed {
 		s.work.Go(p.Left)
 	}
 }
@@ -193,15 +191,32 @@ func (p *pool) resumes() bool {
 	return ok
 }
 
-// full reports whether a pool is full; nil never is. The caller holds mu.
-func (p *pool) full() bool { return p != nil && p.load >= p.Tasks+p.Waiting }
+// ask returns the error for a task of an owner without a place in a pool; nil has one for
+// each. The caller holds mu.
+func (p *pool) ask(owner string) *profiles.Error {
+	if p == nil {
+		return nil
+	}
+	return p.places.Ask(owner, 1).Refuse(errPlaces)
+}
+
+// enqueue makes a task that has a place wait for its turn. The caller holds mu.
+func (p *pool) enqueue(t *task) {
+	p.queue.Push(t.Owner, t)
+	p.fill(t.s)
+}
+
+// may reports whether a task of an owner may run now. The caller holds mu.
+func (p *pool) may(s *Service, owner string) bool {
+	return !s.leaving() && !s.pools.loading && p.slots.Ask(owner, 1) == fair.Taken
+}
 
 // start runs a task that has room in a pool, at once or in its turn.
 func (t *task) start(input []byte) {
 	s := t.s
 	s.mu.Lock()
 	p := t.exec.pool
-	wait := p != nil && (p.running >= p.Tasks || s.pools.rested != nil) && t.exec.at.Phase != phaseLocal
+	wait := p != nil && !p.may(s, t.Owner) && t.exec.at.Phase != phaseLocal
 	s.mu.Unlock()
 	// A waiting task must survive a restart.
 	if wait && t.exec.store(standing{Phase: phaseWaiting}) != nil {
@@ -211,16 +226,16 @@ func (t *task) start(input []byte) {
 	defer s.mu.Unlock()
 	switch p = t.exec.pool; { // it may have been replaced
 	case p == nil || s.closed: // the task has ended, or is left to the next process
-	case p.running < p.Tasks && s.pools.rested == nil:
+	case p.may(s, t.Owner):
 		p.launch(t, input)
 	default:
-		p.queue = append(p.queue, t)
+		p.enqueue(t)
 	}
 }
 
 // launch runs a task. The caller holds mu.
 func (p *pool) launch(t *task, input []byte) {
-	p.running++
+	p.slots.Force(t.Owner, 1)
 	if !p.resumes() {
 		t.s.pools.running++
 	}
@@ -228,55 +243,33 @@ func (p *pool) launch(t *task, input []byte) {
 	t.s.work.Go(func() { p.run(t, input) })
 }
 
-// fill starts as many waiting tasks as may run. The caller holds mu.
+// fill starts the waiting tasks that may run, in turn. The caller holds mu.
 func (p *pool) fill(s *Service) {
-	for p.running < p.Tasks && !s.leaving() {
-		t := p.next()
-		if t == nil {
+	for {
+		t, ok := p.queue.Pop(func(owner string) bool { return p.may(s, owner) })
+		if !ok {
 			return
 		}
 		p.launch(t, nil)
 	}
 }
 
-// next removes the next task from the queue, nil if none waits. The caller holds mu.
-func (p *pool) next() (t *task) {
-	for t == nil && len(p.queue) > 0 {
-		if first := p.queue[0]; !first.over {
-			t = first
-		}
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
-	}
-	return t
-}
-
-// run carries out one task after the other, as long as tasks wait.
+// run carries out a task.
 func (p *pool) run(t *task, input []byte) {
-	for {
-		p.execute(t, input)
-		s := t.s
-		s.mu.Lock()
-		p.load--
-		t, input = nil, nil
-		if !s.leaving() {
-			t = p.next()
+	p.execute(t, input)
+	s := t.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.slots.Give(t.Owner, 1)
+	p.places.Give(t.Owner, 1)
+	if !p.resumes() {
+		s.pools.running--
+		if s.pools.rested != nil && s.pools.running == 0 {
+			close(s.pools.rested)
 		}
-		if t == nil {
-			p.running--
-			if !p.resumes() {
-				s.pools.running--
-			}
-			if s.pools.rested != nil && s.pools.running == 0 && !p.resumes() {
-				close(s.pools.rested)
-			}
-			p.leave(s)
-			s.mu.Unlock()
-			return
-		}
-		t.exec.busy = true
-		s.mu.Unlock()
 	}
+	p.fill(s)
+	p.leave(s)
 }
 
 // execute runs or resumes a task at the Worker. The start is stored before.

@@ -1,9 +1,11 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -94,13 +96,19 @@ func (tb *table) revive(t *task) (*task, error) {
 		t.fail(reasonInterrupted)
 	case x.at.Phase == phaseWaiting && x.version == 0: // it is unknown whether it was admitted
 		s.spawn(func() { t.admit(nil) })
+	case x.pool != nil:
+		s.mu.Lock()
+		if x.pool != nil { // it has not ended meanwhile
+			x.pool.enqueue(t)
+		}
+		s.mu.Unlock()
 	default:
 		s.spawn(func() { x.dispatch(nil, true) })
 	}
 	return t, nil
 }
 
-// reload continues the tasks of an earlier process.
+// reload continues the tasks of an earlier process, in the order in which they came.
 func (tb *table) reload() error {
 	s := tb.s
 	var runs []string
@@ -111,38 +119,60 @@ func (tb *table) reload() error {
 	if err != nil {
 		return err
 	}
-	for _, run := range runs {
-		switch err := tb.reloadTask(run); {
-		case err == nil:
-		case passing(err):
+	var open []*task
+	each := func(f func() error) error {
+		err := f()
+		if err == nil || passing(err) {
 			return err
-		default: // it stays in the store; the others continue
-			s.opts.Report(fmt.Errorf("a2a: a task of an earlier process cannot continue: %w", err))
 		}
+		s.opts.Report(fmt.Errorf("a2a: a task of an earlier process cannot continue: %w", err)) // it stays in the store; the others continue
+		return nil
+	}
+	for _, run := range runs {
+		if err := each(func() error {
+			t, err := tb.readRun(run)
+			if t != nil && err == nil {
+				open = append(open, t)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(open, func(a, b *task) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.exec.version, b.exec.version))
+	})
+	for _, t := range open {
+		if err := each(func() error { _, err := tb.revive(t); return err }); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pools.loading = false
+	for _, p := range s.pools.hosting.Load().of {
+		p.fill(s)
 	}
 	return nil
 }
 
-func (tb *table) reloadTask(run string) error {
+// readRun makes the unfinished task of a run. It returns nil if the task has ended or
+// expired.
+func (tb *table) readRun(run string) (*task, error) {
 	s := tb.s
 	key, ok := splitRun(run)
 	if !ok {
-		return errors.New("a2a: stored standing without a task")
+		return nil, errors.New("a2a: stored standing without a task")
 	}
 	r, err := readRequest(s.ctx, s.opts.Store, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if r != nil && r.run() == run { // else the task has expired
-		t, err := tb.read(r)
-		if err != nil {
-			return err
-		}
-		if !t.ended { // otherwise it ended just before the process did
-			_, err = tb.revive(t)
-			return err
+		if t, err := tb.read(r); err != nil || !t.ended { // otherwise it ended just before the process did
+			return t, err
 		}
 	}
 	s.opts.Store.Delete(spaceStanding, run, 0, func(bool, error) {})
-	return nil
+	return nil, nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -65,7 +66,8 @@ func New(opts Options) (*Service, error) {
 	}
 	s.limits.Store(&opts)
 	s.pools.hosting.Store(workers)
-	s.tasks = table{s: s, byKey: make(map[string]*task), owned: make(map[string]int), places: make(map[string]bool), cursors: make(map[string]*cursor)}
+	s.pools.loading = opts.Store != nil // until reload has entered all
+	s.tasks = table{s: s, byKey: make(map[string]*task), open: fair.NewShares(opts.Tasks), places: make(map[string]bool), cursors: make(map[string]*cursor)}
 	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.after = opts.After

@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -11,7 +12,7 @@ import (
 type table struct {
 	s       *Service
 	byKey   map[string]*task   // by the key of their request
-	owned   map[string]int     // number of tasks, by owner
+	open    fair.Shares        // of tasks in byKey
 	places  map[string]bool    // of denied tasks in byKey
 	cursors map[string]*cursor // by the run of their task, which may have ended; at most one each
 }
@@ -28,7 +29,7 @@ func (tb *table) enter(t *task) {
 	if t.denied {
 		tb.places[t.place()] = true
 	}
-	tb.owned[t.Owner]++
+	tb.open.Force(t.Owner, 1)
 }
 
 // forget removes a task from the table, if it is there. The caller holds mu.
@@ -40,9 +41,7 @@ func (tb *table) forget(t *task) {
 	if t.denied {
 		delete(tb.places, t.place())
 	}
-	if tb.owned[t.Owner]--; tb.owned[t.Owner] == 0 {
-		delete(tb.owned, t.Owner)
-	}
+	tb.open.Give(t.Owner, 1)
 }
 
 // withOrigin returns ctx with the trace context and the hints of a task.

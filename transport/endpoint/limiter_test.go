@@ -174,7 +174,7 @@ func TestDomainFailuresAreNotCharged(t *testing.T) {
 	}, profile(missing))
 }
 
-func TestARefusalThatExcusesItsSenderIsNotCharged(t *testing.T) {
+func TestRS21ARefusalThatExcusesItsSenderIsNotCharged(t *testing.T) {
 	full := func(context.Context, *profiles.Request, profiles.Responder) error {
 		return fair.Full.Refuse(profiles.Busy("places", "no place"))
 	}
