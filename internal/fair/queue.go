@@ -68,8 +68,8 @@ func (q *Queue[T]) enter(identity string) *line[T] {
 	return l
 }
 
-// Pop removes the next item, of the first identity in turn that may be served. A nil may
-// allows all. It is called once for each identity, until it returns true.
+// Pop removes the next item of the first identity in turn for which may returns true, or of
+// the first identity if may is nil.
 func (q *Queue[T]) Pop(may func(identity string) bool) (v T, ok bool) {
 	for i := range q.peers.len() {
 		g := q.peers.at(i)
@@ -82,8 +82,8 @@ func (q *Queue[T]) Pop(may func(identity string) bool) (v T, ok bool) {
 	return v, false
 }
 
-// Find is Pop for items that differ in whether they can be served: of the first identity in
-// turn that has one, it removes the first for which may returns true.
+// Find is Pop for items that cannot all be served: it removes the first item for which may
+// returns true, of the first identity in turn with such an item.
 func (q *Queue[T]) Find(may func(v T) bool) (v T, ok bool) {
 	for i := range q.peers.len() {
 		g := q.peers.at(i)

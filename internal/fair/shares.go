@@ -10,7 +10,7 @@ import (
 // Shares divides a capacity, such as the places of a pool or the octets of a budget, among
 // the identities that use it.
 //
-// An eighth of the capacity stays free for newcomers. The rest goes to who asks for it:
+// An eighth of the capacity stays free for newcomers. The rest is divided by demand:
 // one identity alone may use all of the rest, and of several, each may use as much as the one
 // with the most, unless it wants less (max–min fairness). A share is not reserved for an
 // identity that does not use it, and nothing is taken from an identity: as it gives back what
@@ -18,7 +18,7 @@ import (
 //
 // The share of a peer is divided among its callers in the same way.
 //
-// Who uses nothing is always within its share. A capacity below 8 has no free eighth.
+// An identity without use is always within its share. A capacity below 8 has no free eighth.
 type Shares struct {
 	capacity int
 	used     int
@@ -71,7 +71,7 @@ func (s *Shares) Capacity() int { return s.capacity }
 // Used returns how much all identities use.
 func (s *Shares) Used() int { return s.used }
 
-// Of returns how much an identity uses; that of a peer without its callers.
+// Of returns the use of an identity, without its callers.
 func (s *Shares) Of(identity string) int {
 	p := s.peers[profiles.Link(identity)]
 	if p == nil {
@@ -131,7 +131,7 @@ func (s *Shares) add(identity string, n int) {
 	p.callers[identity] += n
 }
 
-// Give gives back n of what an identity has taken.
+// Give returns n that an identity has taken.
 func (s *Shares) Give(identity string, n int) {
 	peer := profiles.Link(identity)
 	p := s.peers[peer]

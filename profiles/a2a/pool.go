@@ -243,7 +243,7 @@ func (p *pool) launch(t *task, input []byte) {
 	t.s.work.Go(func() { p.run(t, input) })
 }
 
-// fill starts the waiting tasks that may run, in turn. The caller holds mu.
+// fill starts waiting tasks in turn, as far as there is room. The caller holds mu.
 func (p *pool) fill(s *Service) {
 	for {
 		t, ok := p.queue.Pop(func(owner string) bool { return p.may(s, owner) })
