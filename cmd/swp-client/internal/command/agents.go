@@ -71,14 +71,14 @@ listed their agents yet, are named on standard error. With --json one object a l
 	return cmd
 }
 
-// Bounds on the cards that are asked for because the list does not say whether they exist.
+// Bounds on the requests for cards of which the list says nothing.
 const (
 	maxCardsAsked = 100
 	cardsAskedFor = 3 * time.Second
 )
 
-// cardFinder returns a function that asks for the card of an agent of a list, if the list
-// says nothing of one, and notes its revision or that there is none.
+// cardFinder returns a function that completes an entry of the list: it asks for the card if
+// the entry says nothing of one, and sets Revision, or Card to false.
 func cardFinder(ctx context.Context, c *client.Client) func(*agdisc.Entry) {
 	asked, left := 0, cardsAskedFor
 	return func(e *agdisc.Entry) {
@@ -101,7 +101,7 @@ func cardFinder(ctx context.Context, c *client.Client) func(*agdisc.Entry) {
 	}
 }
 
-// revision is that of the card of an agent, in a table.
+// revision returns the column of a table about the card.
 func revision(e *agdisc.Entry) string {
 	if e.Revision == "" && e.Card != nil && !*e.Card {
 		return "no card"
