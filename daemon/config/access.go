@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 )
@@ -214,16 +215,7 @@ func Nameless() (names []string) {
 
 // meant asks whether a known word was meant, one typing error away from a word.
 func meant(word string, known []string) string {
-	best, distance := "", 3
-	for _, w := range known {
-		n := edits(word, w)
-		if swapped(word, w) {
-			n = 0
-		}
-		if n < distance {
-			best, distance = w, n
-		}
-	}
+	best := plain.Meant(word, known)
 	if best == "" {
 		return ""
 	}

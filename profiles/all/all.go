@@ -7,6 +7,7 @@ package all
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -372,6 +373,7 @@ func (s *Set) info(opts Options) func(profiles.Session) rpc.Info {
 		if info.Partner && opts.Methods != nil {
 			info.Methods = opts.Methods(peer)
 		}
+		info.Methods = append(info.Methods, callable(&opts, peer.Identity)...)
 		if opts.Partners != nil {
 			info.Partners = s.reached(opts, peer.Identity)
 		}
@@ -387,6 +389,18 @@ func (s *Set) info(opts Options) func(profiles.Session) rpc.Info {
 		}
 		return info
 	}
+}
+
+// callable returns the methods that are not built in and that an identity may call, sorted.
+func callable(opts *Options, identity string) []string {
+	names := slices.Collect(maps.Keys(opts.RPC.Methods))
+	if opts.RPC.Names != nil {
+		names = append(names, opts.RPC.Names()...)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(name string) bool {
+		return opts.Access != nil && !profiles.Would(opts.Access, identity, "rpc", "call", name)
+	})
 }
 
 // reached returns the partners on whose objects the rules let an identity act in some

@@ -38,8 +38,8 @@ type Info struct {
 	// Targets that the peer may name, such as MCP servers.
 	Targets []string `json:"targets"`
 
-	// Methods are the optional built-in methods that a federation partner may call, such as
-	// swp.audit.receipt.
+	// Methods that the peer may call: for a federation partner optional built-in ones such as
+	// swp.audit.receipt, and those that are not built in.
 	Methods []string `json:"methods,omitempty"`
 
 	// Partner says that the peer is a federation partner here: a session with it carries

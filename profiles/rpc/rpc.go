@@ -47,6 +47,10 @@ type Options struct {
 	// serves. It is called on the read loop and must not block. May be nil.
 	Resolve func(name string) (Method, bool)
 
+	// Names returns the names of the methods of this endpoint that Resolve knows, for Info. May
+	// be nil.
+	Names func() []string
+
 	// Toward returns a method of another endpoint, for a call with a target (extension 52).
 	// For the rules the method is named target/name. The error says why it has none. Nil:
 	// a call with a target is refused.

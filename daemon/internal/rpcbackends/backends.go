@@ -72,6 +72,7 @@ func New(o Options) (*Backends, error) {
 // Offer implements part.Part.
 func (b *Backends) Offer(o *all.Options) error {
 	o.RPC.Resolve = b.method
+	o.RPC.Names = func() []string { return slices.Collect(maps.Keys(b.now.Load().methods)) }
 	return nil
 }
 
@@ -83,7 +84,7 @@ func (b *Backends) read(c *config.Config) (*table, error) {
 		client := upstream.New(upstream.Options{Silence: conf.Timeout})
 		t.clients = append(t.clients, client)
 		methods, err := rpchttp.Methods(rpchttp.Options{
-			URL: conf.URL, Methods: conf.Methods, Repeatable: conf.Repeatable, Client: client,
+			Name: name, URL: conf.URL, Methods: conf.Methods, Repeatable: conf.Repeatable, Client: client,
 			Trouble: func(method string, err error) { b.failed(name, method, err) },
 		})
 		if err != nil {

@@ -25,24 +25,28 @@ func (m *method) fail(p *rpc.Pending, err error) {
 // unknown is appended where a call may or may not have had an effect.
 const unknown = "; whether the call had an effect is not known"
 
-// explain says an error of the bridge in words for the peer. Nothing of the
-// server, such as its address, is in them.
+// backEnd names the server for a peer.
+func (m *method) backEnd() string { return "back end " + m.server }
+
+// explain says an error of the bridge in words for the peer. They contain the name of the
+// server, and never its address.
 func (m *method) explain(err error) error {
+	server := m.backEnd()
 	switch {
 	case errors.Is(err, upstream.ErrBusy):
-		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "too many calls to the back end", Retryable: true}
+		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "too many calls to " + server, Retryable: true}
 	case errors.Is(err, upstream.ErrUnreached):
-		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the back end is not reached", Retryable: true}
+		return &rpc.Error{Code: rpc.CodeUnavailable, Message: server + " cannot be reached", Retryable: true}
 	case errors.Is(err, upstream.ErrLost):
-		return m.uncertain(rpc.CodeUnavailable, "the connection to the back end was lost")
+		return m.uncertain(rpc.CodeUnavailable, "the connection to "+server+" was lost")
 	case errors.Is(err, io.EOF):
-		return m.uncertain(rpc.CodeUnavailable, "the back end ended the stream without a result")
+		return m.uncertain(rpc.CodeUnavailable, server+" ended the stream without a result")
 	case errors.Is(err, upstream.ErrSilent), errors.Is(err, upstream.ErrTotal):
-		return m.uncertain(rpc.CodeTimeout, "the back end took too long")
+		return m.uncertain(rpc.CodeTimeout, server+" took too long")
 	case errors.Is(err, upstream.ErrTooLarge):
-		return &rpc.Error{Code: rpc.CodeInternal, Message: "the answer of the back end is too large"}
+		return &rpc.Error{Code: rpc.CodeInternal, Message: "the answer of " + server + " is too large"}
 	case errors.Is(err, upstream.ErrBroken):
-		return &rpc.Error{Code: rpc.CodeInternal, Message: "the back end gave no proper answer"}
+		return &rpc.Error{Code: rpc.CodeInternal, Message: server + " gave no proper answer"}
 	}
 	return err
 }
@@ -64,7 +68,7 @@ func (m *method) statusError(p *rpc.Pending, r *upstream.Response) error {
 			}
 		}
 	}
-	failure := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("the back end answered with status %d", r.Status)}
+	failure := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("%s answered with status %d", m.backEnd(), r.Status)}
 	switch {
 	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden:
 		failure.Code = rpc.CodeUnauthorized

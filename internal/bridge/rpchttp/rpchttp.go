@@ -30,9 +30,9 @@
 // else by the status: 400 and other 4xx invalid_request, 401 and 403
 // unauthorized, 404 unknown_method, 408 and 504 timeout, 429, 502 and 503
 // unavailable, other 5xx internal. Redirects are not followed. An ERR says that
-// it is retryable where a second call can do no harm: 408, 429 and 503, what was
-// never sent, and for methods that are repeatable also 502, 504 and whatever
-// was lost on the way; 502 also without an idempotency key.
+// it is retryable where a second call can do no harm: 408, 429 and 503, requests
+// that were never sent, and for repeatable methods also 502, 504 and lost
+// connections; 502 also without an idempotency key.
 //
 // When the caller cancels, or is gone, the request is closed.
 package rpchttp
@@ -42,6 +42,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -55,6 +56,7 @@ import (
 
 // Options configure Methods.
 type Options struct {
+	Name       string   // of the server, for peers; required
 	URL        string   // required; without credentials, query and fragment
 	Methods    []string // names, in full
 	Repeatable []string // those of Methods that do no harm when they run twice
@@ -76,6 +78,9 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 	if strings.Contains(opts.URL, "?") {
 		return nil, fmt.Errorf("rpchttp: URL %q has a query", opts.URL)
 	}
+	if opts.Name == "" {
+		return nil, errors.New("rpchttp: the server has no name")
+	}
 	if opts.Trouble == nil {
 		opts.Trouble = func(string, error) {}
 	}
@@ -86,7 +91,7 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 			return nil, fmt.Errorf("rpchttp: method %q cannot be a path segment", name)
 		}
 		m := &method{
-			name: name, repeatable: slices.Contains(opts.Repeatable, name),
+			server: opts.Name, name: name, repeatable: slices.Contains(opts.Repeatable, name),
 			url: strings.TrimSuffix(opts.URL, "/") + "/" + url.PathEscape(name), client: opts.Client, trouble: opts.Trouble,
 		}
 		methods[name] = rpc.Method{Repeatable: m.repeatable, Held: func(p *rpc.Pending, params []byte) error {
@@ -103,6 +108,7 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 }
 
 type method struct {
+	server     string
 	name       string
 	url        string
 	repeatable bool

@@ -51,7 +51,7 @@ func newService(t *testing.T, o setup, h http.HandlerFunc) *service {
 	t.Cleanup(client.Close)
 	s := &service{t: t, trouble: make(chan error, 100)}
 	methods, err := rpchttp.Methods(rpchttp.Options{
-		URL: srv.URL + "/base/", Methods: names, Repeatable: o.repeatable, Client: client,
+		Name: "crm", URL: srv.URL + "/base/", Methods: names, Repeatable: o.repeatable, Client: client,
 		Trouble: func(_ string, err error) { s.trouble <- err },
 	})
 	if err != nil {
@@ -149,9 +149,10 @@ func TestGW01APeerReachesNoOtherURL(t *testing.T) {
 		t.Errorf("%d requests reached the server", n)
 	}
 	for _, o := range []rpchttp.Options{
-		{URL: "file:///etc"}, {URL: "http://127.0.0.1/?x=y"}, {URL: "http://user:password@127.0.0.1/"},
-		{URL: "http://127.0.0.1/", Methods: []string{".."}}, {URL: "http://127.0.0.1/", Methods: []string{"."}},
-		{URL: "http://127.0.0.1/", Methods: []string{""}}, {URL: "http://127.0.0.1/", Methods: []string{"a"}, Repeatable: []string{"b"}},
+		{Name: "crm", URL: "file:///etc"}, {Name: "crm", URL: "http://127.0.0.1/?x=y"}, {Name: "crm", URL: "http://user:password@127.0.0.1/"},
+		{Name: "crm", URL: "http://127.0.0.1/", Methods: []string{".."}}, {Name: "crm", URL: "http://127.0.0.1/", Methods: []string{"."}},
+		{Name: "crm", URL: "http://127.0.0.1/", Methods: []string{""}}, {Name: "crm", URL: "http://127.0.0.1/", Methods: []string{"a"}, Repeatable: []string{"b"}},
+		{URL: "http://127.0.0.1/", Methods: []string{"a"}},
 	} {
 		if _, err := rpchttp.Methods(o); err == nil {
 			t.Errorf("%+v: accepted", o)
@@ -207,31 +208,31 @@ func TestFailuresOfTheServer(t *testing.T) {
 		want       rpc.Error
 		repeatable string // another message and retryable, for repeatable methods
 	}{
-		{"400", answer(400, "text/plain", "secret"), rpc.Error{Code: "invalid_request", Message: "the back end answered with status 400"}, ""},
-		{"401", answer(401, "", ""), rpc.Error{Code: "unauthorized", Message: "the back end answered with status 401"}, ""},
-		{"403", answer(403, "", ""), rpc.Error{Code: "unauthorized", Message: "the back end answered with status 403"}, ""},
-		{"404", answer(404, "", ""), rpc.Error{Code: "unknown_method", Message: "the back end answered with status 404"}, ""},
-		{"408", answer(408, "", ""), rpc.Error{Code: "timeout", Message: "the back end answered with status 408", Retryable: true}, ""},
-		{"418", answer(418, "", ""), rpc.Error{Code: "invalid_request", Message: "the back end answered with status 418"}, ""},
-		{"429", answer(429, "", ""), rpc.Error{Code: "unavailable", Message: "the back end answered with status 429", Retryable: true}, ""},
-		{"500", answer(500, "", ""), rpc.Error{Code: "internal", Message: "the back end answered with status 500"}, ""},
-		{"502", answer(502, "", ""), rpc.Error{Code: "unavailable", Message: "the back end answered with status 502", Retryable: true}, ""},
-		{"503", answer(503, "", ""), rpc.Error{Code: "unavailable", Message: "the back end answered with status 503", Retryable: true}, ""},
-		{"504", answer(504, "", ""), rpc.Error{Code: "timeout", Message: "the back end answered with status 504" + unknown}, "the back end answered with status 504"},
-		{"302", answer(302, "", ""), rpc.Error{Code: "internal", Message: "the back end answered with status 302"}, ""},
+		{"400", answer(400, "text/plain", "secret"), rpc.Error{Code: "invalid_request", Message: "back end crm answered with status 400"}, ""},
+		{"401", answer(401, "", ""), rpc.Error{Code: "unauthorized", Message: "back end crm answered with status 401"}, ""},
+		{"403", answer(403, "", ""), rpc.Error{Code: "unauthorized", Message: "back end crm answered with status 403"}, ""},
+		{"404", answer(404, "", ""), rpc.Error{Code: "unknown_method", Message: "back end crm answered with status 404"}, ""},
+		{"408", answer(408, "", ""), rpc.Error{Code: "timeout", Message: "back end crm answered with status 408", Retryable: true}, ""},
+		{"418", answer(418, "", ""), rpc.Error{Code: "invalid_request", Message: "back end crm answered with status 418"}, ""},
+		{"429", answer(429, "", ""), rpc.Error{Code: "unavailable", Message: "back end crm answered with status 429", Retryable: true}, ""},
+		{"500", answer(500, "", ""), rpc.Error{Code: "internal", Message: "back end crm answered with status 500"}, ""},
+		{"502", answer(502, "", ""), rpc.Error{Code: "unavailable", Message: "back end crm answered with status 502", Retryable: true}, ""},
+		{"503", answer(503, "", ""), rpc.Error{Code: "unavailable", Message: "back end crm answered with status 503", Retryable: true}, ""},
+		{"504", answer(504, "", ""), rpc.Error{Code: "timeout", Message: "back end crm answered with status 504" + unknown}, "back end crm answered with status 504"},
+		{"302", answer(302, "", ""), rpc.Error{Code: "internal", Message: "back end crm answered with status 302"}, ""},
 		{"json", answer(409, "application/json", `{"code":"conflict","message":"taken","retryable":true,"more":1}`), rpc.Error{Code: "conflict", Message: "taken", Retryable: true}, ""},
-		{"json of another kind", answer(409, "application/json", `{"error":"x"}`), rpc.Error{Code: "invalid_request", Message: "the back end answered with status 409"}, ""},
-		{"broken json", answer(500, "application/json", `{"code":`), rpc.Error{Code: "internal", Message: "the back end answered with status 500"}, ""},
+		{"json of another kind", answer(409, "application/json", `{"error":"x"}`), rpc.Error{Code: "invalid_request", Message: "back end crm answered with status 409"}, ""},
+		{"broken json", answer(500, "application/json", `{"code":`), rpc.Error{Code: "internal", Message: "back end crm answered with status 500"}, ""},
 		{"error in a stream", answer(200, ndjson, "{\"item\":1}\n{\"error\":{\"code\":\"c\",\"message\":\"m\"}}\n{\"result\":1}\n"), rpc.Error{Code: "c", Message: "m"}, ""},
-		{"no object", answer(200, ndjson, "[1]\n"), rpc.Error{Code: "internal", Message: "the back end gave no proper answer"}, ""},
-		{"two members", answer(200, ndjson, `{"item":1,"result":2}`), rpc.Error{Code: "internal", Message: "the back end gave no proper answer"}, ""},
-		{"another member", answer(200, ndjson, `{"Item":1}`), rpc.Error{Code: "internal", Message: "the back end gave no proper answer"}, ""},
-		{"an error without a code", answer(200, ndjson, `{"error":{}}`), rpc.Error{Code: "internal", Message: "the back end gave no proper answer"}, ""},
-		{"no result", answer(200, ndjson, "{\"item\":1}\n"), rpc.Error{Code: "unavailable", Message: "the back end ended the stream without a result" + unknown}, "the back end ended the stream without a result"},
+		{"no object", answer(200, ndjson, "[1]\n"), rpc.Error{Code: "internal", Message: "back end crm gave no proper answer"}, ""},
+		{"two members", answer(200, ndjson, `{"item":1,"result":2}`), rpc.Error{Code: "internal", Message: "back end crm gave no proper answer"}, ""},
+		{"another member", answer(200, ndjson, `{"Item":1}`), rpc.Error{Code: "internal", Message: "back end crm gave no proper answer"}, ""},
+		{"an error without a code", answer(200, ndjson, `{"error":{}}`), rpc.Error{Code: "internal", Message: "back end crm gave no proper answer"}, ""},
+		{"no result", answer(200, ndjson, "{\"item\":1}\n"), rpc.Error{Code: "unavailable", Message: "back end crm ended the stream without a result" + unknown}, "back end crm ended the stream without a result"},
 		{"sudden close", func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, _ := w.(http.Hijacker).Hijack()
 			_ = conn.Close()
-		}, rpc.Error{Code: "unavailable", Message: "the connection to the back end was lost" + unknown}, "the connection to the back end was lost"},
+		}, rpc.Error{Code: "unavailable", Message: "the connection to back end crm was lost" + unknown}, "the connection to back end crm was lost"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, repeatable := range []bool{false, true} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -128,6 +129,18 @@ With --etag the card is printed only if its etag differs.`,
 		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			card, err := c.Card(ctx, args[1], *etag)
 			switch {
+			case slices.Contains(absents, answered(err, agdisc.Name).Code):
+				var known []string
+				_, _ = c.Agents(ctx, func(e agdisc.Entry) bool {
+					known = append(known, e.AgentID)
+					return len(known) < maxKnown
+				})
+				if !slices.Contains(known, args[1]) {
+					f.advice = unknown("agent", "", args[1], known)
+				} else {
+					f.advice = "The agent " + visible(args[1]) + " is known there and has no card"
+				}
+				return err
 			case err != nil:
 				return err
 			case card == nil && f.asJSON:

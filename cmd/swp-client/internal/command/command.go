@@ -44,6 +44,7 @@ type flags struct {
 	stops                   sync.Map                // whether a violation of a hint was said
 	running                 *cobra.Command          // nil until one runs
 	asked                   string                  // name in access rules, if arguments do not say it
+	advice                  string                  // about the error of the command
 	peer                    atomic.Pointer[string]  // identity of the endpoint that was dialled last
 
 	in          io.Reader
@@ -89,6 +90,7 @@ func (f *flags) report(err error, r *cli.Report) {
 		r.Kind, r.Code, r.Endpoint, r.Partner = cli.KindRefused, code, by.Endpoint, by.Partner
 	}
 	f.help(err, r)
+	r.Advice = strings.Trim(f.advice+"\n"+r.Advice, "\n")
 	f.sayStopped(r.Message)
 }
 

@@ -90,7 +90,7 @@ func requests() map[string]request {
 }
 
 // requestOf describes a step of a command. list is the command that lists what may be used,
-// which for a method there is none of.
+// empty for a method.
 func requestOf(step client.Action, list string) request {
 	r := request{what: "the method", profile: step.Profile, operation: step.Operation}
 	if step.Profile == "mcp" {
@@ -121,6 +121,19 @@ var (
 
 // unreached is what endpoints say of a partner to which there is no link.
 const unreached = "cannot be reached now"
+
+// unknown returns advice for an unknown name behind a prefix, with the known name that is most
+// similar to it.
+func unknown(what, prefix, name string, known []string) string {
+	text := fmt.Sprintf("The %s %s is not known there", what, visible(prefix+name))
+	if like := plain.Meant(name, known); like != "" {
+		text += "; did you mean " + visible(prefix+like) + "?"
+	}
+	return text
+}
+
+// maxKnown bounds the names that an unknown name is compared with.
+const maxKnown = 10_000
 
 // help adds to the report of a refusal the next steps: what to do about a hint or a chain of
 // credentials; else the refused request, for the operator the access rules, and for this

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/internal/jsonobject"
 	"github.com/slimwire/swp/internal/plain"
+	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -94,9 +96,31 @@ func (f *flags) rpc(ctx context.Context, args []string, r rpcFlags, item func([]
 			err = errors.Join(err, errors.New(goesOn))
 		}
 	} else {
+		if out.Err != nil && out.Err.Code == rpc.CodeUnknownMethod {
+			f.advice = f.otherMethods(ctx, c, args)
+		}
 		c.Close()
 	}
 	return out, err
+}
+
+// otherMethods returns advice for an unknown method: the one with the most similar name, and
+// the command that lists all.
+func (f *flags) otherMethods(ctx context.Context, c *client.Client, args []string) string {
+	method := args[1]
+	cut := strings.LastIndexByte(method, '/') + 1
+	partner, name := method[:cut], method[cut:] // partner/name is the method of a partner
+	known, info := all.Open(), rpc.Info{}
+	out, err := c.CallRPC(ctx, client.RPC{Method: partner + rpc.MethodInfo, Silence: f.timeout})
+	if err == nil && out.Err == nil && json.Unmarshal(out.Result, &info) == nil {
+		known = append(known, info.Methods...)
+	}
+	if slices.Contains(known, name) { // its back end does not know it
+		return ""
+	}
+	text := unknown("method", partner, name, known)
+	text += "\nBuilt-in methods: " + strings.Join(all.Open(), ", ")
+	return text + "\nThe other methods that this identity may call are in \"methods\" of: " + f.commandLine("rpc", "call", args[0], partner+rpc.MethodInfo)
 }
 
 func newRPCCall(f *flags) *cobra.Command {

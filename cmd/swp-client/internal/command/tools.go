@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -145,6 +146,16 @@ tools are those that the endpoint received last (stale_ms with --json).`,
 		return f.on(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			tool, err := c.DiscoverTool(ctx, args[1], *version)
 			switch {
+			case slices.Contains(absents, answered(err, tooldisc.Name).Code):
+				var known []string
+				_, _ = c.DiscoverTools(ctx, "", func(t tooldisc.Tool) bool {
+					known = append(known, t.ID)
+					return len(known) < maxKnown
+				})
+				if !slices.Contains(known, args[1]) {
+					f.advice = unknown("tool", "", args[1], known)
+				}
+				return err
 			case err != nil:
 				return err
 			case f.asJSON:
