@@ -32,7 +32,7 @@ func (d *daemon) makeBase() error {
 	var err error
 	d.admin = &admin{d: d}
 	d.add(d.admin)
-	d.memory = entrances.NewMemory()
+	d.memory = entrances.NewMemory(int(d.config.Limits.InFlightBytes))
 	d.add(d.memory)
 	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
 	d.reloader.signal, d.reloader.hold = d.opts.Reload, d.recheck
@@ -55,7 +55,7 @@ func (d *daemon) makeBase() error {
 		return err
 	}
 	d.endpoints = &entrances.Endpoints{
-		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit,
+		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit, Memory: d.memory.Budget,
 		Ask: rpc.Acquaint, Handler: func(most time.Duration) { d.served.Set().SetHandler(most) },
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slimwire/swp/daemon/internal/entrances"
 	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/daemon/internal/partners"
 	"github.com/slimwire/swp/daemon/internal/storage"
@@ -26,6 +27,8 @@ type Status struct {
 	Store     string    `json:"store"` // kind of store, and what an acknowledgement promises
 	Servers   []string  `json:"mcp_servers"`
 	Departing []string  `json:"mcp_servers_departing"` // removed or changed, with calls in flight
+
+	Memory entrances.MemoryUse `json:"in_flight_bytes"` // of limits.in_flight_bytes
 
 	Partners []partners.Status `json:"partners"`
 
@@ -62,6 +65,7 @@ func (d *daemon) status() Status {
 		Store:     storage.Describe(d.config),
 		Servers:   d.servers.Names(),
 		Departing: d.servers.Departing(),
+		Memory:    d.memory.Use(),
 		Partners:  d.partners.Status(),
 		Receipts:  d.trail.Receipts(),
 

@@ -18,6 +18,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -29,6 +30,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
@@ -43,7 +45,7 @@ type Endpoint struct {
 	recorder  Recorder                // nil: nobody keeps records
 	asked     CallRecorder            // recorder, if it keeps records of calls too
 	pool      frame.Pool
-	memory    memory
+	memory    *memory.Budget
 	lanes     sync.Pool // of *lane, for streams of multiplexed connections
 	calls     sync.Pool // of *call
 	handler   atomic.Int64
@@ -75,7 +77,7 @@ func New(opts Options) (*Endpoint, error) {
 	e.recorder = opts.Recorder
 	e.asked, _ = opts.Recorder.(CallRecorder)
 	e.opts.Store(&opts)
-	e.memory.limit = opts.Bounds.InFlightBytes
+	e.memory = cmp.Or(opts.Memory, memory.New(opts.Bounds.InFlightBytes))
 	e.lanes.New = func() any { return new(lane) }
 	e.calls.New = func() any { return newCall() }
 	return e, nil
@@ -98,7 +100,7 @@ func (e *Endpoint) SetLimits(o Options) error {
 		return err
 	}
 	e.opts.Store(&next)
-	e.memory.bound(next.Bounds.InFlightBytes)
+	e.memory.Bound(next.Bounds.InFlightBytes)
 	return nil
 }
 
@@ -115,7 +117,7 @@ func (e *Endpoint) Serve(ctx context.Context, ln transport.Listener) error {
 		conn, err := ln.Accept(ctx)
 		switch {
 		case err == nil:
-			if s := e.admit(conn); s != nil {
+			if s := e.admit(conn, conn.Peer().Identity); s != nil {
 				// A new goroutine, because the stack after a handshake is twice as large as
 				// a session needs.
 				go s.run()
@@ -132,9 +134,16 @@ func (e *Endpoint) Serve(ctx context.Context, ln transport.Listener) error {
 // session counts against the bounds like any other. If it is refused, the returned session
 // is closed.
 func (e *Endpoint) Attach(conn transport.Conn) *Session {
-	s := e.admit(conn)
+	return e.AttachFor(conn, conn.Peer().Identity)
+}
+
+// AttachFor is Attach for the near end of a pipe: an identity that is not the peer holds the
+// octets in flight.
+func (e *Endpoint) AttachFor(conn transport.Conn, identity string) *Session {
+	s := e.admit(conn, identity)
 	if s == nil {
-		s = newSession(e, conn, 0)
+		s = newSession(e, conn, 0, identity)
+		s.share.Close()
 		s.cancel(ErrShutdown)
 		return s
 	}
@@ -160,7 +169,7 @@ func (e *Endpoint) Sessions() iter.Seq[*Session] {
 type Stats struct {
 	Sessions      int // open connections
 	Handlers      int // detached handlers running
-	InFlightBytes int // octets held in grown read buffers and copied requests
+	InFlightBytes int // octets in use of the budget, see Options.Memory
 	DeferredBytes int // octets of messages whose commit is under way
 }
 
@@ -169,7 +178,7 @@ func (e *Endpoint) Stats() Stats {
 	e.mu.Lock()
 	n := len(e.sessions)
 	e.mu.Unlock()
-	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.inUse(), DeferredBytes: int(e.deferred.Load())}
+	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.Used(), DeferredBytes: int(e.deferred.Load())}
 }
 
 // Curtailed returns how many messages were sent without their end-to-end extensions
@@ -235,7 +244,7 @@ func (e *Endpoint) removeListener(ln transport.Listener) {
 }
 
 // admit returns a session for conn. If a bound is reached, it closes conn and returns nil.
-func (e *Endpoint) admit(conn transport.Conn) *Session {
+func (e *Endpoint) admit(conn transport.Conn, payer string) *Session {
 	who := conn.Peer().Identity
 	admit := e.opts.Load().Admit
 	refused := admit != nil && admit() != nil // it may ask for Stats
@@ -250,7 +259,7 @@ func (e *Endpoint) admit(conn transport.Conn) *Session {
 		return nil
 	}
 	e.lastID++
-	s := newSession(e, conn, e.lastID)
+	s := newSession(e, conn, e.lastID, payer)
 	if end := s.peer.NotAfter; !end.IsZero() {
 		s.expiry = time.AfterFunc(end.Sub(opts.Now()), s.lapse)
 	}
@@ -266,6 +275,7 @@ func (e *Endpoint) forget(s *Session) {
 		s.expiry.Stop()
 	}
 	s.opts.Observer.Closed(s, context.Cause(s.ctx)) // before Close can return
+	s.share.Close()
 	e.mu.Lock()
 	delete(e.sessions, s)
 	if who := s.peer.Identity; e.identities[who] > 1 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -135,8 +136,9 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	s := l.s
 	env := &l.req.Envelope
 	n := len(env.MsgID) + len(env.Extensions) + len(env.Payload)
-	if !s.hold(n) {
-		return nil, profiles.Busy("in_flight_bytes", "too many octets in flight")
+	of := memory.Of(l.size)
+	if err := s.hold(n, of); err != nil {
+		return nil, err
 	}
 	profile, _ := s.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
@@ -144,7 +146,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 		account: l.account,
 	}
 	if err := s.register(e); err != nil {
-		s.hold(-n)
+		s.giveBack(n, of)
 		return nil, err
 	}
 	if n <= smallCopy {
@@ -428,7 +430,7 @@ func (e *exchange) free() {
 	buf := e.buf
 	e.buf = nil
 	e.mu.Unlock()
-	e.s.hold(-len(buf))
+	e.s.giveBack(len(buf), memory.Of(e.size))
 	e.s.ep.pool.Put(buf)
 }
 
@@ -443,7 +445,7 @@ func (e *exchange) Shed() {
 	e.buf = bytes.Clone(e.req.MsgID)
 	e.req.MsgID, e.req.Extensions, e.req.Payload = e.buf, nil, nil
 	e.mu.Unlock()
-	e.s.hold(len(e.buf) - len(buf))
+	e.s.giveBack(len(buf)-len(e.buf), memory.Of(e.size))
 	e.s.ep.pool.Put(buf)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -179,11 +180,16 @@ func (l *lane) grow(from, to int) error {
 	if to > from && l.since.IsZero() {
 		l.since = time.Now() // the frame filled the buffer with its first octets
 	}
-	if l.s.grow(to-from, l.frameDeadline()) {
-		l.grown += to - from
+	if to < from {
+		l.grown -= from - to
+		l.s.giveBack(from-to, memory.Large)
 		return nil
 	}
-	return profiles.Busy("in_flight_bytes", "too many octets in flight")
+	if err := l.s.grow(to-from, memory.Large, l.frameDeadline()); err != nil {
+		return err
+	}
+	l.grown += to - from
+	return nil
 }
 
 // firstWindow is the size of the first buffer of a frame.Reader; it takes it without
@@ -201,8 +207,8 @@ func (l *lane) openWindow() error {
 		l.spared = true
 		return nil
 	}
-	if !l.s.grow(firstWindow, l.frameDeadline()) {
-		return profiles.Busy("in_flight_bytes", "too many octets in flight")
+	if err := l.s.grow(firstWindow, memory.Little, l.frameDeadline()); err != nil {
+		return err
 	}
 	l.window = firstWindow
 	return nil
@@ -214,7 +220,7 @@ func (l *lane) closeWindow() {
 		l.s.spared.Store(false)
 	}
 	if l.window > 0 {
-		l.s.hold(-l.window)
+		l.s.giveBack(l.window, memory.Little)
 		l.window = 0
 	}
 }

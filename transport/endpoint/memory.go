@@ -4,13 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/slimwire/swp/internal/memory"
+	"github.com/slimwire/swp/profiles"
 )
 
-// memory is a budget for octets in flight: read buffers that grew for a large frame, copies
-// of requests, large answers to calls and large outputs. Small frames that are answered
-// inside Serve use none of it, so they are served even if it is spent. The endpoint has one;
-// each connection has another one with a smaller limit.
-type memory struct {
+// allowance is the bound of octets in flight of one connection: read buffers that grew for a
+// large frame, and copies of requests. Small frames that are answered inside Serve use none
+// of it. Its octets also count in the share of its identity.
+type allowance struct {
 	mu    sync.Mutex
 	limit int
 	used  int
@@ -18,7 +20,7 @@ type memory struct {
 }
 
 // tryTake takes n octets if the budget has them. A negative n gives back.
-func (m *memory) tryTake(n int) bool {
+func (m *allowance) tryTake(n int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n > 0 && m.used+n > m.limit {
@@ -32,7 +34,7 @@ func (m *memory) tryTake(n int) bool {
 }
 
 // take waits for n octets until the deadline, or until ctx ends.
-func (m *memory) take(ctx context.Context, n int, deadline time.Time) bool {
+func (m *allowance) take(ctx context.Context, n int, deadline time.Time) bool {
 	if m.tryTake(n) {
 		return true
 	}
@@ -58,68 +60,63 @@ func (m *memory) take(ctx context.Context, n int, deadline time.Time) bool {
 	}
 }
 
-// bound sets the limit. Octets in use above a lower limit are not reclaimed.
-func (m *memory) bound(limit int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.limit = limit
-	m.wake()
-}
-
 // wake makes waiting goroutines check again. The caller holds mu.
-func (m *memory) wake() {
+func (m *allowance) wake() {
 	if m.freed != nil {
 		close(m.freed)
 		m.freed = nil
 	}
 }
 
-func (m *memory) inUse() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.used
+// hold takes n octets for a message of a size, of the bound of this connection and of the
+// budget of the endpoint.
+func (s *Session) hold(n int, of memory.Size) error {
+	switch {
+	case !s.own(n):
+		return errFull
+	case !s.share.Try(n, of):
+		s.allowance.tryTake(-n)
+		return s.noRoom(n)
+	}
+	return nil
 }
 
-// hold takes n octets from the budgets of this connection and of the endpoint; a negative n
-// returns them.
-func (s *Session) hold(n int) bool {
-	if n < 0 { // the connection last, so that its count never falls below its share of the endpoint's
-		s.ep.memory.tryTake(n)
-		s.memory.tryTake(n)
-		return true
-	}
-	if !s.share(n) {
-		return false
-	}
-	if !s.ep.memory.tryTake(n) {
-		s.memory.tryTake(-n)
-		return false
-	}
-	return true
+// giveBack returns octets that hold or grow has taken, to the connection last, so that its count never falls below its share of the endpoint's.
+func (s *Session) giveBack(n int, of memory.Size) {
+	s.share.Give(n, of)
+	s.allowance.tryTake(-n)
 }
 
 // grow is hold for the read buffer of a stream. It waits for the budget of the endpoint
 // until the deadline.
-func (s *Session) grow(n int, deadline time.Time) bool {
-	if n <= 0 {
-		return s.hold(n)
+func (s *Session) grow(n int, of memory.Size, deadline time.Time) error {
+	switch {
+	case !s.own(n):
+		return errFull
+	case !s.share.Take(s.ctx, n, of, deadline):
+		s.allowance.tryTake(-n)
+		return s.noRoom(n)
 	}
-	if !s.share(n) {
-		return false
-	}
-	if !s.ep.memory.take(s.ctx, n, deadline) {
-		s.memory.tryTake(-n)
-		return false
-	}
-	return true
+	return nil
 }
 
-// share takes n octets of the budget of this connection. If there are not enough, streams
-// between two frames release their grown buffers, which takes a moment. share waits for no
+// errFull refuses a message of a connection that has used up its bound.
+var errFull = profiles.Busy("in_flight_bytes", "too many octets in flight on this connection")
+
+// noRoom is the refusal of n octets for which the endpoint has no room. An identity that is
+// not above its share does not pay for it.
+func (s *Session) noRoom(n int) error {
+	fault := profiles.Busy("in_flight_bytes", "too many octets in flight")
+	fault.Excused = !s.share.Above(n)
+	return fault
+}
+
+// own takes n octets of the bound of this connection. If there are not enough, streams
+// between two frames release their grown buffers, which takes a moment. own waits for no
 // other stream: the octets that QUIC has buffered for a waiting stream use up the window of
 // the others.
-func (s *Session) share(n int) bool {
-	return s.memory.tryTake(n) || s.recall() && s.memory.take(s.ctx, n, time.Now().Add(linger))
+func (s *Session) own(n int) bool {
+	return s.allowance.tryTake(n) || s.recall() && s.allowance.take(s.ctx, n, time.Now().Add(linger))
 }
 
 // recall wakes the streams that are between two frames with a grown buffer, and reports

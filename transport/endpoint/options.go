@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 )
@@ -71,6 +72,10 @@ type Options struct {
 	// Reserved would refuse a message, with a context of at most 10 s, and by one goroutine
 	// at a time for each session. Nil: no peer is asked.
 	Ask func(ctx context.Context, s profiles.Session) (asked bool)
+
+	// Memory is the budget for octets in flight, which endpoints of one process may share.
+	// Nil: the endpoint has one of Bounds.InFlightBytes.
+	Memory *memory.Budget
 
 	// Bounds limits the resources that peers can use.
 	Bounds Bounds

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
@@ -292,7 +293,7 @@ func (o *output) makeRoom(n int) bool {
 	}
 	want := max(len(o.buf)+n, 2*cap(o.buf))
 	if want > free {
-		if !s.ep.memory.tryTake(want - o.charged) {
+		if !s.share.Try(want-o.charged, memory.Large) {
 			return false
 		}
 		o.charged = want
@@ -401,7 +402,7 @@ func (o *output) writeOnce(tail []byte) {
 	}
 	o.busy, o.began = 0, time.Time{}
 	if charged > 0 {
-		o.l.s.ep.memory.tryTake(-charged)
+		o.l.s.share.Give(charged, memory.Large)
 	}
 	if o.spare == nil && cap(buf) <= 2*gathered {
 		o.spare = buf[:0]
@@ -498,7 +499,7 @@ func (o *output) fail(err error) {
 	s.words.Add(-int64(o.words))
 	s.ep.pool.Put(o.buf)
 	if o.charged > 0 {
-		s.ep.memory.tryTake(-o.charged)
+		s.share.Give(o.charged, memory.Large)
 	}
 	o.buf, o.frames, o.charged, o.words = nil, 0, 0, 0
 	o.room.Open()
@@ -575,7 +576,7 @@ func (o *output) drop() bool {
 	o.l.s.ep.pool.Put(o.buf)
 	o.l.s.ep.pool.Put(o.spare)
 	if o.charged > 0 {
-		o.l.s.ep.memory.tryTake(-o.charged)
+		o.l.s.share.Give(o.charged, memory.Large)
 	}
 	o.buf, o.spare, o.charged = nil, nil, 0
 	return true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
@@ -42,8 +43,9 @@ type Session struct {
 	asking chan struct{} // held while the peer is asked for its profiles
 	asked  bool          // of Options.Ask; guarded by asking
 
-	deferred atomic.Int64 // octets of messages whose commit is under way
-	memory   memory       // its share of octets in flight: grown buffers and copied requests
+	deferred  atomic.Int64  // octets of messages whose commit is under way
+	allowance allowance     // of octets in flight: grown buffers and copied requests
+	share     *memory.Share // of its identity, in the budget of the endpoint
 
 	mu        sync.Mutex
 	only      *lane              // the one stream, or the stream of Send
@@ -67,10 +69,11 @@ type Session struct {
 	arrived  atomic.Bool // a message has arrived since the last call of Arrived
 }
 
-func newSession(e *Endpoint, conn transport.Conn, id uint64) *Session {
+func newSession(e *Endpoint, conn transport.Conn, id uint64, payer string) *Session {
 	s := &Session{ep: e, opts: e.opts.Load(), conn: conn, peer: profiles.Peer(*conn.Peer()), id: id}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.memory.limit = s.opts.Bounds.InFlightBytesPerConn
+	s.allowance.limit = s.opts.Bounds.InFlightBytesPerConn
+	s.share = e.memory.Share(payer)
 	if s.opts.Ask != nil {
 		s.asking = make(chan struct{}, 1)
 	}

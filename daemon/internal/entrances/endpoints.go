@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -26,6 +27,7 @@ type Endpoints struct {
 	Recorder   endpoint.Recorder
 	Access     profiles.Access
 	Admit      func() error
+	Memory     *memory.Budget
 	InFlightOf func(identity string) int // for peers with another bound of requests in flight
 
 	// Handler is called with a changed time limit of handlers.
@@ -40,7 +42,7 @@ type Endpoints struct {
 func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	o := boundedBy(e.Config)
 	o.Identity, o.Registry, o.Observer, o.Tracer, o.Access = e.Self, e.Registry, e.Observer, e.Tracer, e.Access
-	o.Recorder, o.Admit, o.InFlightOf, o.ErrorFrames = e.Recorder, e.Admit, e.InFlightOf, errorFrames
+	o.Recorder, o.Admit, o.Memory, o.InFlightOf, o.ErrorFrames = e.Recorder, e.Admit, e.Memory, e.InFlightOf, errorFrames
 	o.Reserved, o.Ask, o.Callers = true, e.Ask, true
 	return o
 }

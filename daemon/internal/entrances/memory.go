@@ -10,24 +10,30 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/memory"
 )
 
 // errMemory refuses connections while memory is short (ABUSE RS-03).
 var errMemory = errors.New("memory is short")
 
-// Memory refuses new connections while more than nine tenths of the soft
-// memory limit (GOMEMLIMIT) are in use. Without a limit it does nothing.
+// Memory has the budget for octets in flight. It refuses new connections while more than nine
+// tenths of the soft memory limit (GOMEMLIMIT), if there is one, are in use.
 type Memory struct {
 	part.Passive
+	Budget *memory.Budget // of limits.in_flight_bytes
+
 	limit uint64
 	used  func() uint64
 	short atomic.Bool
 }
 
-// NewMemory uses the limit of this process.
-func NewMemory() *Memory {
-	g := &Memory{used: memoryInUse}
+// NewMemory returns the Memory of a process with a budget of so many octets. It uses the soft
+// limit of this process.
+func NewMemory(budget int) *Memory {
+	g := &Memory{Budget: memory.New(budget), used: memoryInUse}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		g.limit = uint64(limit)
 	}
@@ -36,6 +42,34 @@ func NewMemory() *Memory {
 
 // Limit is the soft memory limit in octets, or 0.
 func (g *Memory) Limit() uint64 { return g.limit }
+
+// MemoryUse is the use of the budget.
+type MemoryUse struct {
+	Used  int          `json:"used"`
+	Limit int          `json:"limit"`
+	Most  []memory.Use `json:"most"` // the identities that hold most
+}
+
+// Use returns the present use of the budget, and the five identities that hold most.
+func (g *Memory) Use() MemoryUse {
+	return MemoryUse{Used: g.Budget.Used(), Limit: g.Budget.Limit(), Most: g.Budget.Top(5)}
+}
+
+// Collectors implements part.Part. No metric has an identity as its label.
+func (g *Memory) Collectors() []prometheus.Collector {
+	gauge := func(name, help string, value func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+	}
+	return []prometheus.Collector{
+		gauge("swpd_in_flight_bytes", "Octets of large frames, waiting requests and answers.", g.Budget.Used),
+		gauge("swpd_in_flight_bytes_of_one_identity", "The part of the identity that holds most of them.", func() int {
+			for _, most := range g.Budget.Top(1) {
+				return most.Octets
+			}
+			return 0
+		}),
+	}
+}
 
 // Admit implements endpoint.Options.Admit.
 func (g *Memory) Admit() error {

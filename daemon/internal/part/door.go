@@ -38,7 +38,7 @@ func NewPassage(near, far endpoint.Options) (*Passage, error) {
 func (p *Passage) Pass(from, to string, opened func(transport.Conn)) (near, far *endpoint.Session) {
 	a, b := transport.NewPipe(transport.PipeOptions{A: from, B: to})
 	opened(b)
-	near, far = p.near.Attach(a), p.far.Attach(b)
+	near, far = p.near.AttachFor(a, from), p.far.Attach(b)
 	near.Known().Learn(p.offers)
 	far.Known().Learn(p.asks)
 	return near, far
@@ -117,7 +117,7 @@ func (d *Door) Open(exchanges int) error {
 	var err error
 	d.passage, err = NewPassage(endpoint.Options{
 		Registry: d.set.Registry, Tracer: endpoint.ContextFunc(d.set.Carriers.Attach),
-		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds, InFlightOf: d.mostOf, LongOf: d.mostOf,
+		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds, Memory: far.Memory, InFlightOf: d.mostOf, LongOf: d.mostOf,
 	}, far)
 	return err
 }

@@ -144,14 +144,13 @@ func (l List) endpoints() (outer, inner []*endpoint.Endpoint) {
 	return outer, inner
 }
 
-// Stats adds up the figures of all endpoints.
+// Stats adds up the figures of all endpoints, but for InFlightBytes, whose budget they share.
 func (l List) Stats() (sum endpoint.Stats) {
 	outer, inner := l.endpoints()
 	for _, ep := range slices.Concat(outer, inner) {
 		s := ep.Stats()
 		sum.Sessions += s.Sessions
 		sum.Handlers += s.Handlers
-		sum.InFlightBytes += s.InFlightBytes
 		sum.DeferredBytes += s.DeferredBytes
 	}
 	return sum

@@ -113,7 +113,6 @@ func (t *Metrics) Watch(stats func() endpoint.Stats, curtailed func() uint64) {
 		t.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 	}
 	gauge("swpd_handlers", "Detached handlers running.", func() float64 { return float64(stats().Handlers) })
-	gauge("swpd_in_flight_bytes", "Octets of large frames and waiting requests held.", func() float64 { return float64(stats().InFlightBytes) })
 	t.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "swpd_end_to_end_extensions_dropped_total", Help: "Messages sent without their end-to-end extensions, for which there was no room.",
 	}, func() float64 { return float64(curtailed()) }))

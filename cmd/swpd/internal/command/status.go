@@ -160,6 +160,10 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	}
 	row("store", "%s", s.Store)
 	row("sessions", "%d", s.Sessions)
+	row("in flight", "%d of %s", s.Memory.Used, plain.Count(s.Memory.Limit, "octet"))
+	for _, most := range s.Memory.Most {
+		row("", "%d: %s", most.Octets, most.Identity)
+	}
 	for _, server := range s.Servers {
 		row("MCP server", "%s", server)
 	}

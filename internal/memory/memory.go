@@ -1,0 +1,228 @@
+// Package memory is the budget for octets that others make this process hold: messages that
+// arrive, wait or are not read, over SWP and over HTTP.
+//
+// Identities share it without a fixed part for each. An identity may hold up to seven times
+// the octets that are free. So alone it has seven eighths of the budget. Of two with
+// the same demand each has 7/15, and an identity that has little gets room before one that
+// has much. Octets in use are not taken back: an identity above its share gets nothing more
+// until the others have theirs.
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Small is the size of a message up to which it is small. Large messages leave the last
+// sixteenth of a budget to small ones.
+const Small = 64 << 10
+
+// Size says which messages octets belong to.
+type Size uint8
+
+// Sizes of messages.
+const (
+	Large  Size = iota
+	Little      // at most Small
+)
+
+// Of returns the Size of a message of n octets.
+func Of(n int) Size {
+	if n <= Small {
+		return Little
+	}
+	return Large
+}
+
+// Budget is a number of octets for all identities. It is safe for concurrent use.
+type Budget struct {
+	mu     sync.Mutex
+	limit  int
+	used   int
+	shares map[string]*Share
+	freed  chan struct{} // closed at the next release; nil if nobody waits
+}
+
+// New returns a Budget of limit octets.
+func New(limit int) *Budget {
+	return &Budget{limit: limit, shares: make(map[string]*Share)}
+}
+
+// Share is what one identity holds of a Budget. It is safe for concurrent use.
+type Share struct {
+	b        *Budget
+	identity string
+	users    int // calls of Share without Close
+	used     [2]int
+}
+
+// Share returns the share of an identity. The caller calls Close when it takes nothing more;
+// octets may be given back later.
+func (b *Budget) Share(identity string) *Share {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.shares[identity]
+	if s == nil {
+		s = &Share{b: b, identity: identity}
+		b.shares[identity] = s
+	}
+	s.users++
+	return s
+}
+
+// Close ends one use of the share.
+func (s *Share) Close() {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.users--
+	s.forget()
+}
+
+// forget removes a share that is unused. The caller holds mu.
+func (s *Share) forget() {
+	if s.users == 0 && s.all() == 0 && s.b.shares[s.identity] == s {
+		delete(s.b.shares, s.identity)
+	}
+}
+
+func (s *Share) all() int { return s.used[Large] + s.used[Little] }
+
+// Try takes n octets if there is room for them.
+func (s *Share) Try(n int, of Size) bool {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	return s.try(n, of)
+}
+
+func (s *Share) try(n int, of Size) bool {
+	b := s.b
+	free := b.limit - b.used - n
+	mine := s.used[Little] + n
+	if of == Large {
+		mine += s.used[Large]
+		if free < b.limit/16 {
+			return false
+		}
+	}
+	if mine > 7*free {
+		return false
+	}
+	b.used += n
+	s.used[of] += n
+	return true
+}
+
+// Take is Try that waits until the deadline, or until ctx ends.
+func (s *Share) Take(ctx context.Context, n int, of Size, deadline time.Time) bool {
+	if s.Try(n, of) {
+		return true
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for {
+		s.b.mu.Lock()
+		if s.try(n, of) {
+			s.b.mu.Unlock()
+			return true
+		}
+		if s.b.freed == nil {
+			s.b.freed = make(chan struct{})
+		}
+		freed := s.b.freed
+		s.b.mu.Unlock()
+		select {
+		case <-freed:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Give returns n octets of those that Try or Take has taken with the same Size.
+func (s *Share) Give(n int, of Size) {
+	if n == 0 {
+		return
+	}
+	b := s.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	s.used[of] -= n
+	s.forget()
+	b.wake()
+}
+
+// wake makes waiting goroutines check again. The caller holds mu.
+func (b *Budget) wake() {
+	if b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
+}
+
+// Above reports whether the identity would be above its share with n octets more: it
+// would have less if all identities with at least as much divided their octets equally.
+func (s *Share) Above(n int) bool {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	mine, rest, equals := s.all(), s.b.limit/8*7, 1
+	for _, other := range s.b.shares {
+		switch has := other.all(); {
+		case other == s:
+		case has >= mine:
+			equals++
+		default:
+			rest -= has
+		}
+	}
+	return (mine+n)*equals > rest
+}
+
+// Bound changes the limit. Octets in use above it are not taken back.
+func (b *Budget) Bound(limit int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limit = limit
+	b.wake()
+}
+
+// Limit returns the octets for all.
+func (b *Budget) Limit() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit
+}
+
+// Used returns the octets in use.
+func (b *Budget) Used() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// Use is what one identity holds.
+type Use struct {
+	Identity string `json:"identity"`
+	Octets   int    `json:"octets"`
+}
+
+// Top returns the identities that hold most, at most n, in descending order.
+func (b *Budget) Top(n int) []Use {
+	b.mu.Lock()
+	var list []Use
+	for _, s := range b.shares {
+		if has := s.all(); has > 0 {
+			list = append(list, Use{s.identity, has})
+		}
+	}
+	b.mu.Unlock()
+	slices.SortFunc(list, func(x, y Use) int {
+		return cmp.Or(cmp.Compare(y.Octets, x.Octets), cmp.Compare(x.Identity, y.Identity))
+	})
+	return list[:min(n, len(list))]
+}

@@ -1,0 +1,109 @@
+package memory_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slimwire/swp/internal/memory"
+)
+
+// fill takes steps of n octets until there is no room for another, and returns the sum.
+func fill(s *memory.Share, n int, of memory.Size) (sum int) {
+	for s.Try(n, of) {
+		sum += n
+	}
+	return sum
+}
+
+func TestRS12AloneAnIdentityHasSevenEighths(t *testing.T) {
+	b := memory.New(64 << 20)
+	if got := fill(b.Share("a"), 1<<20, memory.Large); got != 56<<20 {
+		t.Errorf("it got %d octets, want 56 MiB of 64", got)
+	}
+}
+
+// Without taking anything back, two identities come to the same share, whatever one had
+// before the other.
+func TestRS12SharesBecomeEqual(t *testing.T) {
+	b := memory.New(64 << 20)
+	first, second := b.Share("first"), b.Share("second")
+	const step = 64 << 10
+	had, has := fill(first, step, memory.Large), fill(second, step, memory.Large)
+	if has == 0 {
+		t.Fatal("the second identity got nothing")
+	}
+	for range 10_000 { // each frame of the first ends, and another begins
+		first.Give(step, memory.Large)
+		had -= step
+		has += fill(second, step, memory.Large)
+		had += fill(first, step, memory.Large)
+	}
+	if low, high := 29<<20, 31<<20; had < low || had > high || has < low || has > high {
+		t.Errorf("%d and %d octets, want 7/15 of 64 MiB each", had, has)
+	}
+}
+
+func TestRS12SmallMessagesHaveRoomBesideLargeOnes(t *testing.T) {
+	b := memory.New(64 << 20)
+	for _, who := range []string{"a", "b", "c", "d", "e", "f"} {
+		fill(b.Share(who), 64<<10, memory.Large)
+	}
+	if got := fill(b.Share("loud"), 1<<10, memory.Little); got < 3<<20 {
+		t.Errorf("%d octets of small messages, want 3 MiB of 64 at least", got)
+	}
+	if !b.Share("good").Try(100, memory.Little) {
+		t.Error("there is no room for a small message of another identity")
+	}
+}
+
+func TestRS12WhoIsAboveItsShare(t *testing.T) {
+	b := memory.New(64 << 20)
+	a, c := b.Share("a"), b.Share("c")
+	fill(a, 1<<20, memory.Large)
+	if !a.Above(8 << 20) {
+		t.Error("a has all, and is not above its share")
+	}
+	if c.Above(8 << 20) {
+		t.Error("c has nothing, and is above its share")
+	}
+	if !c.Above(60 << 20) {
+		t.Error("c wants more than the budget has for two, and is not above its share")
+	}
+}
+
+func TestRS12WhoWaitsIsServedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(64 << 20)
+		a, c := b.Share("a"), b.Share("c")
+		fill(a, 1<<20, memory.Large)
+		start := time.Now()
+		if c.Take(t.Context(), 8<<20, memory.Large, start.Add(time.Second)) || time.Since(start) != time.Second {
+			t.Error("8 MiB were taken where 8 MiB are free")
+		}
+		time.AfterFunc(time.Second, func() { a.Give(8<<20, memory.Large) })
+		if !c.Take(t.Context(), 8<<20, memory.Large, time.Now().Add(time.Minute)) {
+			t.Error("there was room after a second")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if c.Take(ctx, 64<<20, memory.Large, time.Now().Add(time.Minute)) {
+			t.Error("more than the budget was taken")
+		}
+	})
+}
+
+func TestAShareIsForgottenAfterItsLastOctet(t *testing.T) {
+	b := memory.New(1 << 20)
+	s := b.Share("a")
+	s.Try(5, memory.Little)
+	s.Close()
+	if top := b.Top(3); len(top) != 1 || top[0] != (memory.Use{Identity: "a", Octets: 5}) {
+		t.Errorf("%v, want 5 octets of a", top)
+	}
+	s.Give(5, memory.Little)
+	if top := b.Top(3); len(top) != 0 || b.Used() != 0 {
+		t.Errorf("%v and %d octets, want nothing", top, b.Used())
+	}
+}
