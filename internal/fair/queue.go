@@ -68,13 +68,13 @@ func (q *Queue[T]) enter(identity string) *line[T] {
 	return l
 }
 
-// Pop removes the next item of the first identity in turn for which may returns true, or of
-// the first identity if may is nil.
-func (q *Queue[T]) Pop(may func(identity string) bool) (v T, ok bool) {
+// Pop removes the next item of the first identity in turn that allow accepts, or of
+// the first identity if allow is nil.
+func (q *Queue[T]) Pop(allow func(identity string) bool) (v T, ok bool) {
 	for i := range q.peers.len() {
 		g := q.peers.at(i)
 		for j := range g.lines.len() {
-			if may == nil || may(g.lines.at(j).identity) {
+			if allow == nil || allow(g.lines.at(j).identity) {
 				return q.serve(i, j, 0), true
 			}
 		}
@@ -82,15 +82,15 @@ func (q *Queue[T]) Pop(may func(identity string) bool) (v T, ok bool) {
 	return v, false
 }
 
-// Find is Pop for items that cannot all be served: it removes the first item for which may
-// returns true, of the first identity in turn with such an item.
-func (q *Queue[T]) Find(may func(v T) bool) (v T, ok bool) {
+// Find is Pop for items that cannot all be served: it removes the first item that allow
+// accepts, of the first identity in turn with such an item.
+func (q *Queue[T]) Find(allow func(v T) bool) (v T, ok bool) {
 	for i := range q.peers.len() {
 		g := q.peers.at(i)
 		for j := range g.lines.len() {
 			items := &g.lines.at(j).items
 			for k := range items.len() {
-				if may(items.at(k)) {
+				if allow(items.at(k)) {
 					return q.serve(i, j, k), true
 				}
 			}

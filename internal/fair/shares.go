@@ -37,8 +37,8 @@ type party struct {
 // Answer is the answer of Shares to a request.
 type Answer uint8
 
-// Answers of Shares. Full excuses the identity: nothing is free although it is within its
-// share. Above does not.
+// Answers of Shares. Full excuses the identity: it is within its share, but others use it.
+// Above does not.
 const (
 	Taken Answer = iota
 	Full
@@ -95,10 +95,18 @@ func (s *Shares) Ask(identity string, n int) Answer {
 	if p == nil {
 		p = &nobody
 	}
+	usable := rest(s.capacity)
+	// The share of the peer is at least what the others leave, so most requests end here.
+	ofPeer := p.used+n <= rest(usable-s.used+p.used)
+	ofCaller := ofPeer
+	if !ofPeer {
+		ofPeer = p.used == 0 || s.fits(p, p.used+n, usable)
+		ofCaller = s.fitsCaller(p, identity, n, usable, ofPeer)
+	}
 	switch {
-	case !s.within(p, identity, n):
+	case !ofCaller:
 		return Above
-	case s.used+n > s.capacity:
+	case !ofPeer, s.used+n > s.capacity:
 		return Full
 	}
 	return Taken
@@ -155,30 +163,27 @@ func (p *party) of(identity string, asserted bool) int {
 	return p.own
 }
 
-// within reports whether n more are within the share of an identity: of its peer, whose use
-// is p, and within that.
-func (s *Shares) within(p *party, identity string, n int) bool {
-	usable := rest(s.capacity)
-	others := s.used - p.used
-	// The share of the peer is at least what the others leave.
-	if left := rest(usable - others); p.used+n <= left {
-		return true
-	}
-	if p.used > 0 {
-		want := p.used + n
-		total := want
-		for _, other := range s.peers {
-			if other != p {
-				total += min(other.used, want)
-			}
-		}
-		if total > usable {
-			return false
+// fits reports whether a peer may use want of a capacity: whether that fits if no other peer
+// has more.
+func (s *Shares) fits(p *party, want, capacity int) bool {
+	total := want
+	for _, other := range s.peers {
+		if other != p {
+			total += min(other.used, want)
 		}
 	}
+	return total <= capacity
+}
+
+// fitsCaller is fits for an identity in the share of its peer. A peer without callers has
+// all of it, if it fits itself.
+func (s *Shares) fitsCaller(p *party, identity string, n, usable int, peerFits bool) bool {
 	asserted := len(profiles.Link(identity)) != len(identity)
 	own := p.of(identity, asserted)
-	if own == 0 || own == p.used && !asserted {
+	switch {
+	case !asserted && own == p.used:
+		return peerFits
+	case own == 0:
 		return true
 	}
 	share := s.level(p, usable)
@@ -196,6 +201,15 @@ func (s *Shares) within(p *party, identity string, n int) bool {
 		}
 	}
 	return total <= share
+}
+
+// Yields reports whether the shares of two identities become more even if one gives a place
+// to the other.
+func (s *Shares) Yields(from, to string) bool {
+	if p, q := s.peers[profiles.Link(from)], s.peers[profiles.Link(to)]; p != q {
+		return p != nil && (q == nil || p.used > q.used+1)
+	}
+	return s.Of(from) > s.Of(to)+1
 }
 
 // rest is a capacity without its eighth.

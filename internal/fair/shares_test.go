@@ -67,7 +67,7 @@ func TestACallerHasAShareOfTheShareOfItsPeer(t *testing.T) {
 	if n, why := fill(&s, "p for x"); n != 49 || why != fair.Above {
 		t.Fatalf("x alone has %d places, then %v; want seven eighths of 56", n, why)
 	}
-	if n, why := fill(&s, "p for y"); n != 7 || why != fair.Above {
+	if n, why := fill(&s, "p for y"); n != 7 || why != fair.Full {
 		t.Errorf("y has %d places, then %v", n, why)
 	}
 	for i := range 100 {
@@ -78,6 +78,24 @@ func TestACallerHasAShareOfTheShareOfItsPeer(t *testing.T) {
 	}
 	if n, _ := fill(&s, "a"); n != 8 {
 		t.Errorf("a finds %d places, want the 8 that were free", n)
+	}
+}
+
+func TestAPlaceIsYieldedToWhoHasLess(t *testing.T) {
+	s := fair.NewShares(64)
+	for identity, n := range map[string]int{"a": 3, "b": 2, "p for x": 4, "p for y": 1} {
+		s.Force(identity, n)
+	}
+	for _, test := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"a", "b", false}, {"a", "c", true}, {"c", "a", false}, {"b", "a", false}, {"p for y", "a", true}, {"p for x", "p for y", true},
+		{"p for y", "p for x", false}, {"p for y", "p for z", false}, {"b", "p for z", false},
+	} {
+		if got := s.Yields(test.from, test.to); got != test.want {
+			t.Errorf("%s yields to %s: %v", test.from, test.to, got)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // Backend has the MCP servers for peers. It is safe for concurrent use, and its methods do
@@ -46,6 +48,9 @@ type Conversation interface {
 // Counterpart is the client's end of a legacy session, for a Conversation. Its methods do
 // not wait. Their arguments are valid until they return.
 type Counterpart interface {
+	// Peer is the client that has opened the session.
+	Peer() *profiles.Peer
+
 	// Notify sends the client a notification that belongs to no request.
 	Notify(octets []byte)
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -53,7 +54,7 @@ type Options struct {
 	// 60 s.
 	SessionGrace time.Duration
 
-	MaxSessions         int // legacy sessions served at once, default 1,024
+	MaxSessions         int // legacy sessions served at once, default 1,024; identities share them
 	MaxSessionsPerPeer  int // of one identity, default 64
 	MaxPending          int // messages kept for a client that is not there, default 256
 	MaxAsked            int // requests to one client that it has not answered, default 64
@@ -92,7 +93,7 @@ type Mapping struct {
 	closed   bool
 	conns    map[profiles.Session]*conn
 	sessions map[string]*serverSession
-	perPeer  map[string]int // sessions by identity
+	places   fair.Shares // of sessions
 }
 
 // Stats are the counters and gauges of a Mapping.
@@ -108,11 +109,12 @@ type counters struct{ dropped atomic.Uint64 }
 
 // New returns a Mapping.
 func New(opts Options) *Mapping {
+	opts = opts.withDefaults()
 	return &Mapping{
-		opts:     opts.withDefaults(),
+		opts:     opts,
 		conns:    make(map[profiles.Session]*conn),
 		sessions: make(map[string]*serverSession),
-		perPeer:  make(map[string]int),
+		places:   fair.NewShares(opts.MaxSessions),
 	}
 }
 

@@ -82,6 +82,8 @@ func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Serv
 	return s.request(c, req, msg)
 }
 
+var errSessions = profiles.Busy("mcp_sessions", "too many sessions")
+
 // admit enters a session within the bounds.
 func (m *Mapping) admit(s *serverSession) error {
 	m.mu.Lock()
@@ -89,13 +91,13 @@ func (m *Mapping) admit(s *serverSession) error {
 	switch {
 	case m.closed:
 		return profiles.Busy("draining", "this endpoint is shutting down")
-	case len(m.sessions) >= m.opts.MaxSessions:
-		return profiles.Busy("mcp_sessions", "too many sessions")
-	case m.perPeer[s.identity] >= m.opts.MaxSessionsPerPeer:
+	case m.places.Of(s.identity) >= m.opts.MaxSessionsPerPeer:
 		return profiles.Busy("mcp_sessions", "too many sessions of this identity")
 	}
+	if fault := m.places.Take(s.identity, 1).Refuse(errSessions); fault != nil {
+		return fault
+	}
 	m.sessions[s.id] = s
-	m.perPeer[s.identity]++
 	return nil
 }
 
@@ -255,6 +257,9 @@ func (s *serverSession) expire() {
 	}
 }
 
+// Peer implements Counterpart.
+func (s *serverSession) Peer() *profiles.Peer { return s.peer }
+
 // Ended implements Counterpart.
 func (s *serverSession) Ended() { s.close() }
 
@@ -263,9 +268,7 @@ func (s *serverSession) close() {
 	s.m.mu.Lock()
 	if s.m.sessions[s.id] == s {
 		delete(s.m.sessions, s.id)
-		if s.m.perPeer[s.identity]--; s.m.perPeer[s.identity] == 0 {
-			delete(s.m.perPeer, s.identity)
-		}
+		s.m.places.Give(s.identity, 1)
 	}
 	s.m.mu.Unlock()
 	s.mu.Lock()

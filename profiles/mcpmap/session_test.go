@@ -324,6 +324,25 @@ func TestSessionBoundPerIdentity(t *testing.T) {
 	})
 }
 
+func TestRS22SessionsOfOneIdentityLeavePlacesForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer()
+		table, _ := mcpmap.NewTable(map[string]mcpmap.Server{"one": srv}, "")
+		served := mcpmap.New(mcpmap.Options{Backend: table, MaxSessions: 8})
+		mallory, alice := dial(t, served, "mallory"), dial(t, served, "alice")
+		mallory.server, alice.server = srv, srv
+		for range 7 {
+			mallory.initialize(mcpmap.Events{})
+		}
+		out := <-mallory.do(&mcpmap.Call{Octets: legacy("0", "initialize")})
+		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
+			t.Errorf("the eighth session of eight: %s", out.Octets)
+		}
+		alice.initialize(mcpmap.Events{})
+		served.Close()
+	})
+}
+
 func TestOctetsKeptForAnAbsentClientAreBounded(t *testing.T) {
 	play(t, func(t *testing.T, l *link) {
 		_, conv := l.initialize(mcpmap.Events{})

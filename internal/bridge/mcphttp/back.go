@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -55,6 +56,7 @@ type BackendOptions struct {
 	SessionIdle time.Duration
 
 	MaxMessage int // octets of a message of the server, decompressed, default 8 MiB
+	// Identities share these; one has at most seven eighths.
 	MaxCalls   int // requests at once, default 256
 	MaxStreams int // subscriptions and GET streams at once, default 1,024
 
@@ -122,7 +124,8 @@ type Backend struct {
 	retiring bool // it closes once nothing uses it
 	over     bool // no goroutine is started any more
 	flights  int
-	idle     chan struct{} // closed when closed and nothing is in flight
+	places   [2]fair.Shares // of flights that are calls, and of long ones
+	idle     chan struct{}  // closed when closed and nothing is in flight
 	sessions map[*backSession]struct{}
 	era      backEra
 	probe    *backProbe
@@ -150,7 +153,7 @@ func NewBackend(opts BackendOptions) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{
-		opts: opts, idle: make(chan struct{}), sessions: make(map[*backSession]struct{}),
+		opts: opts, places: [2]fair.Shares{fair.NewShares(opts.MaxCalls), fair.NewShares(opts.MaxStreams)}, idle: make(chan struct{}), sessions: make(map[*backSession]struct{}),
 		calls:   upstream.New(upstream.Options{Silence: opts.Idle, Calls: opts.MaxCalls, MaxBody: opts.MaxMessage}),
 		streams: upstream.New(upstream.Options{Silence: opts.Idle, Total: forever, Calls: opts.MaxStreams, MaxBody: opts.MaxMessage, MaxLines: math.MaxInt64}),
 		brief:   upstream.New(upstream.Options{Silence: opts.Timeout, Calls: opts.MaxCalls, MaxBody: opts.MaxMessage}),
@@ -200,27 +203,43 @@ func (b *Backend) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error
 	return s, nil
 }
 
+var errCalls = profiles.Busy("mcp_calls", "too many calls to this server")
+
 // begin counts a request in.
 func (b *Backend) begin(x *mcpmap.Exchange, s *backSession) (*backCall, *profiles.Error) {
+	long, who := x.Message.Is(mcpmap.MethodListen), x.Peer().Identity
 	b.mu.Lock()
-	closed, full := b.closed, b.flights >= b.opts.MaxCalls+b.opts.MaxStreams
-	if !closed && !full {
+	closed := b.closed
+	var fault *profiles.Error
+	if !closed {
+		fault = b.kind(long).Take(who, 1).Refuse(errCalls)
+	}
+	if !closed && fault == nil {
 		b.flights++
 	}
 	b.mu.Unlock()
 	switch {
 	case closed:
 		return nil, errBackClosed
-	case full:
-		return nil, profiles.Busy("mcp_calls", "too many calls to this server")
+	case fault != nil:
+		return nil, fault
 	}
-	return newBackCall(b, x, s), nil
+	return newBackCall(b, x, s, who, long), nil
+}
+
+// kind returns the Shares of calls, or of long ones.
+func (b *Backend) kind(long bool) *fair.Shares {
+	if long {
+		return &b.places[1]
+	}
+	return &b.places[0]
 }
 
 // finished counts a request out.
-func (b *Backend) finished() {
+func (b *Backend) finished(c *backCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.kind(c.long).Give(c.who, 1)
 	b.flights--
 	b.closeIfIdle()
 }

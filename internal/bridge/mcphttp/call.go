@@ -23,6 +23,7 @@ import (
 type backCall struct {
 	b        *Backend
 	x        *mcpmap.Exchange
+	who      string         // the identity of its client
 	session  *backSession   // nil in the stateless era
 	msg      mcpmap.Message // over its own octets
 	params   [][]byte
@@ -37,10 +38,10 @@ type backCall struct {
 	begun atomic.Bool // it is being sent, or will never be
 }
 
-func newBackCall(b *Backend, x *mcpmap.Exchange, s *backSession) *backCall {
+func newBackCall(b *Backend, x *mcpmap.Exchange, s *backSession, who string, long bool) *backCall {
 	c := &backCall{
-		b: b, x: x, session: s, msg: x.Message.On(bytes.Clone(x.Message.Octets())),
-		key: x.Key(), progress: mcpmap.TokenKey(x.Message.ProgressToken()), long: x.Message.Is(mcpmap.MethodListen),
+		b: b, x: x, who: who, session: s, msg: x.Message.On(bytes.Clone(x.Message.Octets())),
+		key: x.Key(), progress: mcpmap.TokenKey(x.Message.ProgressToken()), long: long,
 		trace: profiles.TraceOf(x.Context()),
 	}
 	for _, p := range x.Params() {
@@ -67,7 +68,7 @@ func (c *backCall) end() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.b.finished()
+	c.b.finished(c)
 }
 
 // stateless is a call of the stateless era.

@@ -19,6 +19,10 @@ const (
 	maxQueuedLines  = 1024
 	maxQueuedOctets = 16 << 20
 
+	// maxAhead bounds the requests queued for a shared child: others wait in its pool, where
+	// identities take turns.
+	maxAhead = 16
+
 	// stuckTime is how long a child may leave a line unread before it counts as
 	// stuck and is stopped.
 	stuckTime = time.Minute
@@ -78,16 +82,16 @@ func newChild(s *Server, o owner) *child {
 }
 
 // hasRoom says whether the child keeps up well enough to be given a line of n
-// octets.
-func (c *child) hasRoom(n int) bool {
+// octets, with fewer than some lines before it.
+func (c *child) hasRoom(n, lines int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.room(n)
+	return c.room(n, lines)
 }
 
 // room is hasRoom with mu held.
-func (c *child) room(n int) bool {
-	if c.stopping || len(c.queue) >= maxQueuedLines || len(c.queue) > 0 && c.octets+n > maxQueuedOctets {
+func (c *child) room(n, lines int) bool {
+	if c.stopping || len(c.queue) >= lines || len(c.queue) > 0 && c.octets+n > maxQueuedOctets {
 		c.full = true
 		return false
 	}
@@ -98,7 +102,7 @@ func (c *child) room(n int) bool {
 func (c *child) write(line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.room(len(line)) {
+	if !c.room(len(line), maxQueuedLines) {
 		return false
 	}
 	c.queue = append(c.queue, line)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -15,15 +16,26 @@ import (
 type pool struct {
 	s        *Server
 	conv     *conversation // nil for the shared one
+	who      string        // identity of the client of conv, or ""
 	max      int
 	children []*child
-	waiting  []*flight // without a child, oldest first
+	due      bool                // conv has no child yet
+	waiting  fair.Queue[*flight] // without a child
+	yielded  bool                // the session ends, so that another one gets its process
 	shutting bool
+
+	// For the shared one only.
+	places fair.Shares // of waiting
+	calls  fair.Shares // of requests at children
 }
+
+// maxCalls bounds the requests at shared children, subscriptions among them.
+const maxCalls = 1280
 
 // flight is one request on its way through a child.
 type flight struct {
 	x          *mcpmap.Exchange
+	who        string // the identity of its client
 	id         []byte // octet for octet
 	key        string // of the id
 	token      string // key of the progress token, "" if there is none
@@ -40,7 +52,10 @@ type flight struct {
 const abandonedTime = time.Minute
 
 func (s *Server) newPool(conv *conversation, limit int) *pool {
-	p := &pool{s: s, conv: conv, max: limit}
+	p := &pool{s: s, conv: conv, max: limit, places: fair.NewShares(s.cfg.MaxWaiting), calls: fair.NewShares(maxCalls)}
+	if conv != nil {
+		p.who = conv.client.Peer().Identity
+	}
 	s.pools[p] = struct{}{}
 	return p
 }
@@ -49,7 +64,7 @@ func (s *Server) newPool(conv *conversation, limit int) *pool {
 func (p *pool) do(x *mcpmap.Exchange) {
 	m := &x.Message
 	f := &flight{
-		x: x, id: slices.Clone(m.ID()), key: x.Key(), token: mcpmap.TokenKey(m.ProgressToken()),
+		x: x, who: x.Peer().Identity, id: slices.Clone(m.ID()), key: x.Key(), token: mcpmap.TokenKey(m.ProgressToken()),
 		initialize: m.Is(mcpmap.MethodInitialize),
 	}
 	p.s.mu.Lock()
@@ -76,11 +91,42 @@ func (p *pool) accept(f *flight) (end func()) {
 		return nil
 	case len(p.children) == 0 && time.Until(s.resume) > longestWait:
 		return p.failed(f, s.pausing())
-	case len(p.waiting) >= s.cfg.MaxWaiting:
-		return p.failed(f, profiles.Busy("mcp_waiting", "too many requests wait for this server"))
 	}
-	p.waiting = append(p.waiting, f)
+	if fault := p.wait(f); fault != nil {
+		return p.failed(f, fault)
+	}
 	return nil
+}
+
+var errWaiting = profiles.Busy("mcp_waiting", "too many requests wait for this server")
+
+// wait makes a request wait for its turn, if there is room. The caller holds mu.
+func (p *pool) wait(f *flight) *profiles.Error {
+	if p.conv != nil {
+		if p.waiting.Len() >= p.s.cfg.MaxWaiting {
+			return errWaiting
+		}
+	} else if fault := p.places.Take(f.who, 1).Refuse(errWaiting); fault != nil {
+		return fault
+	}
+	p.waiting.Push(f.who, f)
+	return nil
+}
+
+// waited gives back the place of a request that no longer waits. The caller holds mu.
+func (p *pool) waited(f *flight) {
+	if p.conv == nil {
+		p.places.Give(f.who, 1)
+	}
+}
+
+// endWaiting ends all requests that wait; end returns how. The caller holds mu.
+func (p *pool) endWaiting(end func(f *flight) func()) (list []func()) {
+	for f, ok := p.waiting.Pop(nil); ok; f, ok = p.waiting.Pop(nil) {
+		p.waited(f)
+		list = append(list, end(f))
+	}
+	return list
 }
 
 // failed and refused return how a request ends that no child gets. The caller
@@ -105,7 +151,7 @@ func (p *pool) busy() bool {
 			return true
 		}
 	}
-	return len(p.waiting) > 0
+	return p.waiting.Len() > 0
 }
 
 // place gives a request to a child that can take it, starting one if need and
@@ -116,23 +162,26 @@ func (p *pool) place(f *flight) bool {
 		s.startProbe()
 		return false
 	}
+	if p.conv == nil && p.calls.Ask(f.who, 1) != fair.Taken {
+		return false
+	}
 	for _, c := range p.children {
 		if !c.retiring() && !c.confuses(f) && p.give(c, f) {
 			return true
 		}
 	}
-	// A session has had its child from the start and gets no other.
-	if p.conv != nil || !s.mayStart() || len(p.children) >= p.max {
+	// A session has one child and gets no other.
+	if p.conv != nil && !p.due || !s.mayStart(p.who) || len(p.children) >= p.max {
 		return false
 	}
 	s.spawn(p)
 	return p.give(p.children[len(p.children)-1], f)
 }
 
-// mayStart says whether another process may be started now. The caller holds
-// mu.
-func (s *Server) mayStart() bool {
-	return !s.closed && s.children < s.cfg.MaxChildren && time.Until(s.resume) <= 0
+// mayStart says whether another process may be started now for the sessions of an identity,
+// or "" for all. The caller holds mu.
+func (s *Server) mayStart(who string) bool {
+	return !s.closed && s.children.Ask(who, 1) == fair.Taken && time.Until(s.resume) <= 0
 }
 
 // give hands a request to a child. The caller holds mu.
@@ -140,7 +189,11 @@ func (p *pool) give(c *child, f *flight) bool {
 	// The octets of a request that waits are still there: its cancellation comes
 	// by here first, and takes it out of the queue.
 	octets := f.x.Message.Octets()
-	if !c.hasRoom(len(octets)) {
+	ahead := maxQueuedLines
+	if p.conv == nil {
+		ahead = maxAhead
+	}
+	if !c.hasRoom(len(octets), ahead) {
 		return false // it does not keep up: as if it were not there
 	}
 	line, replaced := lineOf(octets)
@@ -150,6 +203,9 @@ func (p *pool) give(c *child, f *flight) bool {
 	p.s.stats.replaced.Add(replaced)
 	f.child = c
 	c.flights[f.key] = f
+	if p.conv == nil {
+		p.calls.Force(f.who, 1)
+	}
 	if f.token != "" {
 		c.tokens[f.token] = f
 	}
@@ -190,6 +246,7 @@ func (c *child) take(f *flight) {
 		return
 	}
 	delete(c.flights, f.key)
+	c.returned(f)
 	if c.tokens[f.token] == f {
 		delete(c.tokens, f.token)
 	}
@@ -201,6 +258,13 @@ func (c *child) take(f *flight) {
 	c.used = time.Now()
 	if len(c.flights) == 0 {
 		c.rest()
+	}
+}
+
+// returned gives back the place of a request at a shared child. The caller holds mu.
+func (c *child) returned(f *flight) {
+	if p, ok := c.owner.(*pool); ok && p.conv == nil {
+		p.calls.Give(f.who, 1)
 	}
 }
 
@@ -236,33 +300,24 @@ func (c *child) dismiss() {
 	c.terminate()
 }
 
-// retry places what waits, in order, as far as possible, and returns how the
+// retry places what waits, in turn, as far as possible, and returns how the
 // others end that wait in vain. The caller holds mu.
 func (p *pool) retry() (end []func()) {
 	s := p.s
-	if p.conv == nil && s.era.known && !s.era.modern {
-		for _, f := range p.waiting {
-			end = append(end, p.refused(f))
-		}
-		p.waiting = nil
-		return end
+	switch {
+	case p.conv == nil && s.era.known && !s.era.modern:
+		return p.endWaiting(p.refused)
+	case s.closed && s.shared == p && !s.era.known:
+		return p.endWaiting(func(f *flight) func() { return p.failed(f, errClosed) })
 	}
 	give := s.closed || len(p.children) == 0 && time.Until(s.resume) > longestWait
-	rest := p.waiting[:0]
-	for _, f := range p.waiting {
-		switch {
-		case s.closed && s.shared == p && !s.era.known:
-			end = append(end, p.failed(f, errClosed))
-		case p.place(f):
-		case give && len(p.children) == 0:
-			end = append(end, p.failed(f, s.pausing()))
-		default:
-			rest = append(rest, f)
-		}
+	for f, ok := p.waiting.Find(p.place); ok; f, ok = p.waiting.Find(p.place) {
+		p.waited(f)
 	}
-	clear(p.waiting[len(rest):])
-	p.waiting = rest
-	return end
+	if give && len(p.children) == 0 {
+		return p.endWaiting(func(f *flight) func() { return p.failed(f, s.pausing()) })
+	}
+	return nil
 }
 
 // cancelled ends a request for the client: octets is its cancellation, or nil
@@ -272,8 +327,8 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.child == nil {
-		if i := slices.Index(p.waiting, f); i >= 0 {
-			p.waiting = slices.Delete(p.waiting, i, i+1)
+		if p.waiting.Remove(f.who, func(other *flight) bool { return other == f }) {
+			p.waited(f)
 			s.finished()
 		}
 		return
@@ -322,6 +377,7 @@ func (p *pool) ended(c *child, why *profiles.Error) {
 	}
 	var lost []*flight
 	for _, f := range c.flights {
+		c.returned(f)
 		if f.abandoned != nil {
 			f.abandoned.Stop()
 			continue
@@ -355,10 +411,7 @@ func (p *pool) ended(c *child, why *profiles.Error) {
 func (p *pool) drop(why *profiles.Error) (end []func()) {
 	p.shutting = true
 	delete(p.s.pools, p)
-	for _, f := range p.waiting {
-		end = append(end, p.failed(f, why))
-	}
-	p.waiting = nil
+	end = p.endWaiting(func(f *flight) func() { return p.failed(f, why) })
 	p.s.closeIfIdle()
 	return end
 }

@@ -32,7 +32,7 @@ type probe struct {
 // startProbe starts learning the era, unless that is under way or no process
 // may be started now. The caller holds mu.
 func (s *Server) startProbe() {
-	if s.probe != nil || !s.mayStart() {
+	if s.probe != nil || !s.mayStart("") {
 		return
 	}
 	p := &probe{s: s}
@@ -45,7 +45,7 @@ func (s *Server) startProbe() {
 			Code: profiles.Internal, Detail: "mcp_probe", Cause: errProbe, Text: "the server does not answer", Retryable: true,
 		})
 	})
-	s.launch(p.child)
+	s.launch(p.child, "")
 }
 
 // initialize asks the second question. The caller holds mu.
@@ -129,10 +129,7 @@ func (p *probe) ended(c *child, why *profiles.Error) {
 	s.exited(c, false)
 	var end []func()
 	if !s.closed {
-		for _, f := range s.shared.waiting {
-			end = append(end, s.shared.failed(f, why))
-		}
-		s.shared.waiting = nil
+		end = s.shared.endWaiting(func(f *flight) func() { return s.shared.failed(f, why) })
 	}
 	s.mu.Unlock()
 	for _, f := range end {

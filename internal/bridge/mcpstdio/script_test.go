@@ -64,6 +64,8 @@ type scripted struct {
 	in   *bufio.Reader
 	out  io.Writer
 	held []string // answers kept back
+
+	counted int
 	// what it answers to those who want to know its era
 	modern, legacy, mute bool
 }
@@ -152,6 +154,9 @@ func (s *scripted) do(line []byte, c command) {
 		os.Exit(4)
 	case "pid":
 		s.answer(c, os.Getpid())
+	case "count": // how many of these there were
+		s.counted++
+		s.answer(c, s.counted)
 	case "environ":
 		s.answer(c, os.Environ())
 	case "args":

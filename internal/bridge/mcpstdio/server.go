@@ -24,6 +24,7 @@ import (
 
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -46,8 +47,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	closed   bool
-	retiring bool // it closes once nothing uses it
-	children int  // processes, starting and stopping ones included
+	retiring bool        // it closes once nothing uses it
+	children fair.Shares // processes, starting and stopping ones included; of the identities of sessions, and of "" for all
 	shared   *pool
 	pools    map[*pool]struct{} // shared, and one for each session
 	era      era
@@ -86,7 +87,9 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, program: program, pools: make(map[*pool]struct{}), idle: make(chan struct{})}
+	s := &Server{
+		cfg: cfg, program: program, children: fair.NewShares(cfg.MaxChildren), pools: make(map[*pool]struct{}), idle: make(chan struct{}),
+	}
 	s.shared = s.newPool(nil, cfg.MaxShared)
 	return s, nil
 }
@@ -103,10 +106,10 @@ func (s *Server) Stats() Stats {
 	defer s.mu.Unlock()
 	waiting := 0
 	for p := range s.pools {
-		waiting += len(p.waiting)
+		waiting += p.waiting.Len()
 	}
 	return Stats{
-		Children: s.children, InFlight: s.flights, Waiting: waiting,
+		Children: s.children.Used(), InFlight: s.flights, Waiting: waiting,
 		Noise: s.stats.noise.Load(), Dropped: s.stats.dropped.Load(),
 		Replaced: s.stats.replaced.Load(), Unlogged: s.stats.unlogged.Load(),
 	}
@@ -115,24 +118,66 @@ func (s *Server) Stats() Stats {
 // Do implements mcpmap.Server.
 func (s *Server) Do(x *mcpmap.Exchange) { s.shared.do(x) }
 
-// Connect implements mcpmap.Server. Its child is started with the first
-// message.
+// Connect implements mcpmap.Server. If all processes are in use, the session gets the place
+// of one that yields.
 func (s *Server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error) {
+	conv := &conversation{client: client}
+	yields, err := s.connect(conv)
+	if err != nil {
+		return nil, err
+	}
+	if yields != nil {
+		yields.client.Ended()
+	}
+	return conv, nil
+}
+
+var errChildren = profiles.Busy("mcp_children", "too many sessions of this server")
+
+// connect enters a session, and returns the one that has to end for it, if any.
+func (s *Server) connect(conv *conversation) (yields *conversation, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return nil, profiles.Busy("draining", "this endpoint is shutting down")
-	case s.children >= s.cfg.MaxChildren:
-		return nil, profiles.Busy("mcp_children", "too many sessions of this server")
 	case time.Until(s.resume) > 0:
 		return nil, s.pausing()
 	}
-	conv := &conversation{client: client}
+	who := conv.client.Peer().Identity
+	answer := s.children.Ask(who, 1)
+	if answer == fair.Full {
+		yields = s.yielding(who)
+	}
+	if answer != fair.Taken && yields == nil {
+		return nil, answer.Refuse(errChildren)
+	}
 	conv.pool = s.newPool(conv, 1)
-	s.spawn(conv.pool)
+	if yields == nil {
+		s.spawn(conv.pool)
+	} else {
+		yields.pool.yielded = true
+		conv.pool.due = true // until the process of the other has ended
+	}
 	conv.quiet = time.AfterFunc(s.cfg.SessionIdle, conv.expire)
-	return conv, nil
+	return yields, nil
+}
+
+// yielding returns the session that has to end for another one of an identity: of those
+// without a request, of an identity with more sessions, the quietest. The caller holds mu.
+func (s *Server) yielding(who string) (quietest *conversation) {
+	var since time.Time
+	for p := range s.pools {
+		if p.conv == nil || p.due || p.yielded || p.waiting.Len() > 0 || !s.children.Yields(p.who, who) {
+			continue
+		}
+		for _, c := range p.children {
+			if len(c.flights) == 0 && (quietest == nil || c.used.Before(since)) {
+				quietest, since = p.conv, c.used
+			}
+		}
+	}
+	return quietest
 }
 
 // Close refuses new requests, waits until those in flight have ended or ctx
@@ -214,16 +259,18 @@ func (s *Server) pausing() *profiles.Error {
 func (s *Server) spawn(p *pool) {
 	c := newChild(s, p)
 	p.children = append(p.children, c)
+	p.due = false
 	c.rest()
-	s.launch(c)
+	s.launch(c, p.who)
 }
 
-func (s *Server) launch(c *child) {
-	s.children++
+// launch runs a child of the sessions of an identity, or of "" for all. The caller holds mu.
+func (s *Server) launch(c *child, who string) {
+	s.children.Force(who, 1)
 	s.work.Go(func() {
 		c.run()
 		s.mu.Lock()
-		s.children--
+		s.children.Give(who, 1)
 		s.mu.Unlock()
 		s.serveWaiting()
 	})

@@ -1,0 +1,117 @@
+package mcpstdio_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/slimwire/swp/internal/bridge/mcpstdio"
+	"github.com/slimwire/swp/profiles/mcpmap"
+)
+
+const refusedForNow = `"data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}`
+
+// sessions opens legacy sessions until one is refused, at most n, and returns their number.
+func (c *caller) sessions(n int) (opened int) {
+	for i := range n {
+		out := <-c.start(&mcpmap.Call{Octets: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"i%d","method":"initialize"}`, i)})
+		if strings.Contains(out.octets, `"result"`) {
+			opened++
+		}
+	}
+	return opened
+}
+
+func TestRS22SessionsOfOneIdentityLeaveChildrenForAnother(t *testing.T) {
+	s := serve(t, "legacy", mcpstdio.Config{MaxChildren: 8})
+	if n := s.dial("mallory").sessions(10); n != 7 {
+		t.Errorf("mallory has %d of 8 children, want 7", n)
+	}
+	if n := s.dial("alice").sessions(1); n != 1 {
+		t.Error("alice gets none")
+	}
+}
+
+// Who holds sessions without using them gives them to others, until each has its share.
+func TestRS22AQuietSessionEndsForAnIdentityWithFewer(t *testing.T) {
+	s := serve(t, "legacy", mcpstdio.Config{MaxChildren: 4})
+	mallory, alice := s.dial("mallory"), s.dial("alice")
+	if n := mallory.sessions(5); n != 4 {
+		t.Errorf("mallory has %d of 4 children", n)
+	}
+	if n := alice.sessions(4); n != 2 {
+		t.Errorf("alice has %d sessions, want half of them", n)
+	}
+	await(t, func() bool { return s.server.Stats().Children == 4 })
+	if n := mallory.sessions(1); n != 0 {
+		t.Error("mallory takes one back")
+	}
+}
+
+func TestRS22ASessionWithARequestDoesNotYield(t *testing.T) {
+	s := serve(t, "legacy", mcpstdio.Config{MaxChildren: 2})
+	mallory, alice := s.dial("mallory"), s.dial("alice")
+	one, two := mallory.initialize(mcpmap.Events{}), mallory.initialize(mcpmap.Events{})
+	busy := mallory.start(&mcpmap.Call{Session: one, Octets: []byte(`{"jsonrpc":"2.0","id":1,"method":"silent"}`)})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
+	if n := alice.sessions(1); n != 1 {
+		t.Error("alice gets no session")
+	}
+	if answer := mallory.in(two, `{"jsonrpc":"2.0","id":1,"method":"pid"}`); !strings.Contains(answer, "error") {
+		t.Errorf("the quiet session answers %s", answer)
+	}
+	select {
+	case out := <-busy:
+		t.Errorf("the request has ended: %+v", out)
+	default:
+	}
+}
+
+// Requests whose ids a child could confuse wait; of two identities, in turn.
+func TestRS22RequestsThatWaitForAChildAreServedInTurn(t *testing.T) {
+	s := serve(t, "modern", mcpstdio.Config{MaxShared: 1, MaxWaiting: 16})
+	mallory, alice, admin := s.dial("mallory"), s.dial("alice"), s.dial("admin")
+	admin.do(modern("0", "pid", ""))
+	first := mallory.start(&mcpmap.Call{Octets: []byte(modern("1", "hold", `{"jsonrpc":"2.0","id":1,"result":"first"}`))})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
+	var order []<-chan outcome
+	waiting := 0
+	wait := func(c *caller, n int, id string) {
+		for range n {
+			order = append(order, c.start(&mcpmap.Call{Octets: []byte(modern(id, "count", ""))}))
+			waiting++
+			await(t, func() bool { return s.server.Stats().Waiting == waiting })
+		}
+	}
+	wait(mallory, 6, "1")
+	wait(alice, 3, "1")
+	admin.do(modern("2", "release", ""))
+	<-first
+	var got []string
+	for _, out := range order {
+		octets := (<-out).octets
+		got = append(got, strings.TrimSuffix(octets[strings.LastIndexByte(octets, ':')+1:], "}"))
+	}
+	if want := "1 3 5 7 8 9 2 4 6"; strings.Join(got, " ") != want {
+		t.Errorf("the requests of mallory, then of alice, are served as number %v, want %s", got, want)
+	}
+}
+
+func TestRS22RequestsOfOneIdentityLeavePlacesToWaitForAnother(t *testing.T) {
+	s := serve(t, "modern", mcpstdio.Config{MaxShared: 1, MaxWaiting: 8})
+	mallory, alice, admin := s.dial("mallory"), s.dial("alice"), s.dial("admin")
+	admin.do(modern("0", "pid", ""))
+	mallory.start(&mcpmap.Call{Octets: []byte(modern("1", "hold", `{"jsonrpc":"2.0","id":1,"result":"first"}`))})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
+	for i := range 7 {
+		mallory.start(&mcpmap.Call{Octets: []byte(modern("1", "pid", ""))})
+		await(t, func() bool { return s.server.Stats().Waiting == i+1 })
+	}
+	if answer := mallory.do(modern("1", "pid", "")); !strings.Contains(answer, refusedForNow) {
+		t.Errorf("the eighth request of mallory: %s", answer)
+	}
+	out := alice.start(&mcpmap.Call{Octets: []byte(modern("1", "pid", ""))})
+	await(t, func() bool { return s.server.Stats().Waiting == 8 })
+	admin.do(modern("2", "release", ""))
+	decode[int](t, (<-out).octets)
+}
