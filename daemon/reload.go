@@ -20,9 +20,11 @@ const pollEvery = 2 * time.Second
 
 // Reloaded is the result of a reload.
 type Reloaded struct {
-	Changed  []string `json:"changed"`  // keys whose new values are in force
-	Problems []string `json:"problems"` // faults; the values that were to be replaced stay in force
-	Later    []string `json:"later"`    // changed keys that take effect at the next start
+	Changed  []string `json:"changed"`           // keys whose new values are in force
+	Added    []string `json:"added,omitempty"`   // those of Changed that are new entries
+	Removed  []string `json:"removed,omitempty"` // those of Changed that are entries no more
+	Problems []string `json:"problems"`          // faults; the values that were to be replaced stay in force
+	Later    []string `json:"later"`             // changed keys that take effect at the next start
 
 	// Reasons are those of Later, by key.
 	Reasons map[string]string `json:"reasons,omitempty"`
@@ -141,6 +143,7 @@ func (r *reloader) reload(all bool) Reloaded {
 	before := r.running
 	r.take(ready)
 	answer := Reloaded{Changed: append([]string{}, config.Changed(before, r.running)...), Problems: problems, Later: r.wait()}
+	answer.Added, answer.Removed = config.Added(before, r.running), config.Added(r.running, before)
 	for _, key := range answer.Later {
 		if answer.Reasons == nil {
 			answer.Reasons = make(map[string]string)

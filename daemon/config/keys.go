@@ -42,6 +42,30 @@ func changedEntries(at string, old, now reflect.Value) (keys []string) {
 	return slices.Compact(keys)
 }
 
+// Added returns the keys of Changed that are entries of maps of now only. With the
+// configurations the other way round these are the removed entries.
+func Added(old, now *Config) []string {
+	return added("", reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem())
+}
+
+func added(at string, old, now reflect.Value) (keys []string) {
+	switch {
+	case hasKeys(old.Type()):
+		fields := fieldsOf(old.Type())
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			keys = append(keys, added(join(at, name), old.Field(fields[name]), now.Field(fields[name]))...)
+		}
+	case old.Kind() == reflect.Map && hasKeys(old.Type().Elem()):
+		for _, name := range now.MapKeys() {
+			if !old.MapIndex(name).IsValid() {
+				keys = append(keys, join(at, name.String()))
+			}
+		}
+		slices.Sort(keys)
+	}
+	return keys
+}
+
 // empty reports whether a value is a list or a map without elements: left out and
 // written as empty are the same.
 func empty(v reflect.Value) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,7 +66,18 @@ reached; 4, a key takes effect at the next start.`,
 func printReloaded(out io.Writer, r *daemon.Reloaded) {
 	switch {
 	case len(r.Changed) > 0:
-		_, _ = fmt.Fprintf(out, "taken up: %s\n", strings.Join(r.Changed, ", "))
+		var parts []string
+		tell := func(what string, keys []string) {
+			if len(keys) > 0 {
+				parts = append(parts, what+" "+strings.Join(keys, ", "))
+			}
+		}
+		tell("added", r.Added)
+		tell("removed", r.Removed)
+		tell("changed", slices.DeleteFunc(slices.Clone(r.Changed), func(key string) bool {
+			return slices.Contains(r.Added, key) || slices.Contains(r.Removed, key)
+		}))
+		_, _ = fmt.Fprintf(out, "taken up: %s\n", strings.Join(parts, "; "))
 	case shortOf(r) == nil:
 		_, _ = fmt.Fprintln(out, "nothing new; a changed file is taken up by itself within two seconds")
 	}
