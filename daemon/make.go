@@ -43,11 +43,9 @@ func (d *daemon) makeBase() error {
 	d.served = served.New(d.log)
 	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
 	d.guard, err = guard.New(guard.Options{
-		Access: &d.config.Access, Log: d.log, Running: func() *config.Config { return d.reloader.running },
+		Access: &d.config.Access, HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running },
 		Changed: func(differs func(identity, server string) bool) {
 			d.served.Set().MCP.RulesChanged(differs)
-			d.served.Set().A2A.RulesChanged()
-			d.served.Set().Events.RulesChanged()
 		},
 		Security: d.observer.Security,
 	})
@@ -206,7 +204,7 @@ func (d *daemon) makeEntrances() error {
 	d.add(d.listeners)
 	d.fronts, err = fronts.New(fronts.Options{
 		Config: d.config, Log: d.log, Door: d.door(), Carrier: d.served, Now: d.credentials.Now,
-		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, Access: d.guard,
+		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, Access: d.guard, SetCallers: d.guard.SetCallers,
 	})
 	if err != nil {
 		return err

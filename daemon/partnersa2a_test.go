@@ -105,6 +105,12 @@ func (o *organisation) agent(id string, worker a2a.WorkerFunc, kinds ...string) 
 // declaring is agent with a declaration for the hints of others.
 func (o *organisation) declaring(hints, id string, worker a2a.WorkerFunc, kinds ...string) {
 	o.t.Helper()
+	o.seats(devpki.Client(filepath.Join(o.dir, "pki")), o.addrs[0], hints, id, worker, kinds...)
+}
+
+// seats connects an agent with a certificate.
+func (o *organisation) seats(f devpki.Files, address, hints, id string, worker a2a.WorkerFunc, kinds ...string) *session {
+	o.t.Helper()
 	if len(kinds) == 0 {
 		kinds = []string{"k"}
 	}
@@ -126,7 +132,7 @@ func (o *organisation) declaring(hints, id string, worker a2a.WorkerFunc, kinds 
 		set.Close()
 		_ = state.Close()
 	})
-	conn, err := connect(o.t, o.addrs[0], devpki.Client(filepath.Join(o.dir, "pki")))
+	conn, err := connect(o.t, address, f)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -137,6 +143,7 @@ func (o *organisation) declaring(hints, id string, worker a2a.WorkerFunc, kinds 
 	if err := echo(o.t, s); err != nil { // after which the agent is known
 		o.t.Fatal(err)
 	}
+	return s
 }
 
 // follow receives Events of a task up to a message, or to the end.

@@ -100,6 +100,15 @@ type Profile struct {
 	// they describe something, or say something about other messages.
 	Inert bool
 
+	// Review is called after the access rules have changed. It ends other work than exchanges
+	// if they no longer allow it, such as tasks and sessions. It must not wait. Nil: the
+	// profile has no such work.
+	Review func()
+
+	// Reviews says that Review also ends the held exchanges of the profile. If it is not set,
+	// the endpoint ends them; see Permit.
+	Reviews bool
+
 	// Crossing says how messages of the profile are forwarded to a partner. Nil: none is,
 	// or the Handler does it. A profile that supports targets lists ExtTarget in
 	// Extensions; other profiles refuse a message with a target.

@@ -64,11 +64,10 @@ func (r *Request) About(operation, name string) {
 }
 
 // May asks a whether the peer may carry out an operation of a profile on a name, and sets
-// that as the subject of the request. Call it in Serve, as About. A nil Access, which Rules
-// may be, denies nothing.
+// that as the subject of the request; see Allowed. Call it in Serve, as About.
 func (r *Request) May(a Access, profile, operation, name string) bool {
 	r.About(operation, name)
-	return a == nil || a.Allowed(r.Identity(), profile, operation, name)
+	return Allowed(r.Exchange, a, r.Identity(), profile, operation, name)
 }
 
 // About sets the subject of the exchange of a Responder. It may be called until the

@@ -45,7 +45,7 @@ const (
 
 // HTTPCaller is a program with a bearer token or a client certificate.
 type HTTPCaller struct {
-	Tokens       []string `yaml:"tokens"`       // SHA-256 of each, in hexadecimal
+	Tokens       []string `yaml:"tokens"`       // SHA-256 of each, in hexadecimal, and its end, as gate.ParseToken
 	Certificates []string `yaml:"certificates"` // identity of each, as in transport.Identity
 }
 
@@ -132,9 +132,9 @@ func (c *Config) checkHTTPCallers(p *problems) {
 		}
 		for i, text := range caller.Tokens {
 			at := fmt.Sprintf("%s.tokens[%d]", key, i)
-			sum, err := gate.ParseHash(text)
+			sum, _, err := gate.ParseToken(text)
 			if err != nil {
-				p.add(at, "has %d characters, want the 64 hexadecimal digits of a SHA-256: not the token itself", len(text))
+				p.add(at, "has %d characters, want the 64 hexadecimal digits of a SHA-256, and perhaps \" until 2026-12-31T23:59:59Z\": not the token itself", len(text))
 				continue
 			}
 			if other, taken := tokens[string(sum[:])]; taken {

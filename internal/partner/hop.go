@@ -139,7 +139,7 @@ func (h *hop) begin(ctx context.Context, r *route, errand *profiles.Errand, req 
 	t.name = r.here(names[0])
 	req.Exchange.About(profiles.Subject{Operation: errand.Operation, Name: t.name, Part: errand.Part && !errand.Sole.Ends})
 	for _, name := range names {
-		if !errand.Free && !t.may(t.access, r.here(name)) {
+		if !errand.Free && !t.allowed(req, r.here(name)) {
 			return profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "%s: not allowed to %s %.200s", h.profile.Name, errand.Operation, r.here(name)))
 		}
 	}
@@ -191,6 +191,14 @@ type trip struct {
 	by        []uint64 // msg_types that answer it
 	name      string   // its subject in access rules here
 	anyones   bool     // its answers are for every caller: the partner is told of none
+}
+
+// allowed checks the access rules for the message and a local name.
+func (t *trip) allowed(req *profiles.Request, name string) bool {
+	if t.profile.Crossing.May == nil {
+		return profiles.Allowed(req.Exchange, t.access, t.caller, t.profile.Name, t.operation, name)
+	}
+	return t.may(t.access, name)
 }
 
 // may checks the access rules for a local name.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +61,8 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	}
 	session := req.Session
 	identity, id := session.Peer().Identity, string(in.AgentID)
-	if !req.May(s.opts.Access, "a2a", "handshake", id) || !s.opts.MayUse(identity, id) || isPartner(id) || s.pools.hosts(id) {
+	req.About("handshake", id)
+	if !s.mayBe(identity, id) || isPartner(id) || s.pools.hosts(id) {
 		return errAgentDenied
 	}
 	kinds := make([]string, len(in.Capabilities))
@@ -95,7 +97,31 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	s.agents.resume(a)
 	s.mu.Unlock()
 	s.agents.remember(a)
+	if !s.mayBe(identity, id) { // the rules changed before the agent was seated
+		s.agents.expel(a)
+		return errAgentDenied
+	}
 	return nil
+}
+
+// mayBe reports whether the rules let an identity have an agent_id.
+func (s *Service) mayBe(identity, id string) bool {
+	return s.opts.Access.Allowed(identity, "a2a", "handshake", id) && s.opts.MayUse(identity, id)
+}
+
+// expel takes an agent from its session, because the rules no longer let its identity have
+// it. Its tasks fail.
+func (dir *directory) expel(a *agent) {
+	s := dir.s
+	s.mu.Lock()
+	if a.host != nil {
+		dir.unseat(a)
+	}
+	given := slices.Collect(maps.Keys(a.tasks))
+	s.mu.Unlock()
+	for _, t := range given {
+		t.fail(reasonGone)
+	}
 }
 
 // resumes is the offer of an agent that names its process, or of an executor that numbers

@@ -122,7 +122,7 @@ func TestTL12ARemovedRuleEndsTheTasksOfAnIdentity(t *testing.T) {
 		synctest.Wait()
 
 		may.may.Store(false)
-		s.RulesChanged()
+		s.Profile().Review()
 		left := map[string]bool{"runs": true, "given": true, "waits": true}
 		for range 3 {
 			if m := p.next(); m.Type != 4 || m.Reason != "denied" || !left[m.ID] {

@@ -96,10 +96,17 @@ func (s *Service) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 	return s.serveResult(req)
 }
 
-// RulesChanged ends the unfinished tasks that the Access denies to their owners now.
-func (s *Service) RulesChanged() {
+// review ends the unfinished tasks that the Access denies to their owners now, and removes
+// agents that it denies from their sessions.
+func (s *Service) review() {
 	var open []*task
 	s.mu.Lock()
+	var seated []*agent
+	for _, a := range s.agents.byID {
+		if a.host != nil && !a.partner() {
+			seated = append(seated, a)
+		}
+	}
 	for _, t := range s.tasks.byKey {
 		if !t.pending && !t.over { // one that is pending is asked about when it begins
 			open = append(open, t)
@@ -109,6 +116,11 @@ func (s *Service) RulesChanged() {
 	for _, t := range open {
 		if !t.allowed() {
 			t.fail(reasonDenied)
+		}
+	}
+	for _, a := range seated {
+		if !s.mayBe(a.identity, a.id) {
+			s.agents.expel(a)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 func (s *Service) Profile() *profiles.Profile {
 	return &profiles.Profile{
 		ID:   ProfileID,
-		Name: "a2a",
+		Name: "a2a", Review: s.review, Reviews: true,
 		Types: []profiles.Type{
 			{ID: TypeHandshake, Name: "HANDSHAKE", Role: profiles.Initiating},
 			{ID: TypeTask, Name: "TASK", Role: profiles.Initiating},

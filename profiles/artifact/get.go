@@ -102,9 +102,9 @@ type found struct {
 	tag     tag
 }
 
-// find returns the artifact of an artifact_id for an identity: its own, else the one that
+// find returns the artifact of an artifact_id for an identity, for an answer by w: its own, else the one that
 // was completed first. An artifact that it may not get is errUnknown, like an absent one.
-func (s *Service) find(ctx context.Context, identity, id string) (*found, error) {
+func (s *Service) find(ctx context.Context, identity, id string, w profiles.Responder) (*found, error) {
 	own, err := nameOf(id, identity)
 	if err == nil {
 		if version, _, _, stored, ok := s.opts.Store.Blob(own); ok {
@@ -112,7 +112,7 @@ func (s *Service) find(ctx context.Context, identity, id string) (*found, error)
 			return &found{own, version, t}, err
 		}
 	}
-	if !s.opts.Access.Allowed(identity, s.profile.Name, "get", id) {
+	if !profiles.Allowed(w, s.opts.Access, identity, s.profile.Name, "get", id) {
 		return nil, errHidden
 	}
 	var first *found
@@ -157,7 +157,7 @@ func (s *Service) span(m *Get, t *tag) (start, end uint64, err error) {
 // answer sends the chunks of a GET. No chunk is the terminal answer, because a terminal
 // answer could not be retried. An error is for the sender of the GET.
 func (s *Service) answer(ctx context.Context, identity string, m *Get, w profiles.Responder) error {
-	a, err := s.find(ctx, identity, string(m.ArtifactID))
+	a, err := s.find(ctx, identity, string(m.ArtifactID), w)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ type Options struct {
 	Store Store
 
 	// Access decides which identity may publish and subscribe to which event_type. It is
-	// asked again after at most a second; see RulesChanged. Nil denies nothing.
+	// asked again after at most a second; see Profile.Review. Nil denies nothing.
 	Access profiles.Access
 
 	// Retention is how long stored events are kept, default 24 hours; see SetRetention.
@@ -192,7 +192,7 @@ func New(opts Options) (*Bus, error) {
 	}
 	b.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: Name,
+		Name: Name, Review: b.review, Reviews: true,
 		Types: []profiles.Type{
 			{ID: TypePublish, Name: "EVT_PUBLISH", Role: profiles.Initiating},
 			{ID: TypeSubscribe, Name: "EVT_SUBSCRIBE", Role: profiles.Initiating},

@@ -144,8 +144,8 @@ func (s *subscription) denied() *profiles.Error {
 	return nil
 }
 
-// RulesChanged ends the subscriptions that the rules would refuse now.
-func (b *Bus) RulesChanged() {
+// review ends the subscriptions that the rules would refuse now.
+func (b *Bus) review() {
 	b.rules.Add(1)
 	for _, s := range b.subs.all() {
 		s.review()

@@ -309,7 +309,7 @@ func TestARuleTakenAwayEndsASubscription(t *testing.T) {
 		all := p.subscribe(t, events.SubscribeOptions{})
 		synctest.Wait()
 		access["subscribe open"] = false
-		s.bus.RulesChanged()
+		s.bus.Profile().Review()
 		for _, sub := range ended {
 			_, err := sub.Recv(t.Context())
 			wantPeerError(t, err, "SECURITY_POLICY")
@@ -320,7 +320,7 @@ func TestARuleTakenAwayEndsASubscription(t *testing.T) {
 		p.publish(t, "a")       // the connection was charged nothing
 		synctest.Wait()
 		access["subscribe open"], access["subscribe other"] = false, false
-		s.bus.RulesChanged()
+		s.bus.Profile().Review()
 		for {
 			if _, err := all.Recv(t.Context()); err != nil {
 				wantPeerError(t, err, "SECURITY_POLICY")

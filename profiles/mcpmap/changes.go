@@ -42,6 +42,22 @@ func (m *Mapping) RulesChanged(differ func(identity, server string) bool) {
 	}
 }
 
+// review ends the sessions of identities that no rule lets do anything at their servers now.
+func (m *Mapping) review() {
+	rules, ok := m.opts.Access.(profiles.Reacher)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	sessions := slices.Collect(maps.Values(m.sessions))
+	m.mu.Unlock()
+	for _, s := range sessions {
+		if !rules.Reaches(s.identity, profileName, s.target) {
+			s.close()
+		}
+	}
+}
+
 // endless returns the exchanges of a connection without an expected end.
 func (c *conn) endless() (list []*Exchange) {
 	c.mu.Lock()

@@ -140,7 +140,7 @@ func (m *Mapping) Close() {
 func (m *Mapping) Profile() *profiles.Profile {
 	return &profiles.Profile{
 		ID:   ProfileID,
-		Name: profileName,
+		Name: profileName, Review: m.review,
 		Types: []profiles.Type{
 			{ID: uint64(Request), Name: "JSON-RPC Request", Role: profiles.Initiating},
 			{ID: uint64(Response), Name: "JSON-RPC Response", Role: profiles.Answer | profiles.Lone},

@@ -76,7 +76,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 		places: min(p.MaxInFlight, s.limits.Load().MaxInFlight), ready: make(chan struct{}, 1),
 	}
 	call.About("relay", "consume", a.topic)
-	if !a.allowed() {
+	if !profiles.Allowed(call, s.opts.Access, a.identity, "relay", "consume", a.topic) {
 		return errDenied
 	}
 	profiles.Learn(call.Session(), profiles.Offer{Profiles: []uint64{ProfileID}}) // it asks for deliveries

@@ -38,6 +38,9 @@ func (p *Pending) About(profile, operation, name string) {
 	p.seat.about(profiles.Subject{Profile: profile, Operation: operation, Name: name})
 }
 
+// Permit implements profiles.Permitter.
+func (p *Pending) Permit(one profiles.Permit) { p.seat.permit(one) }
+
 // IdempotencyKey is the key of the caller, or empty. It is unique only within the identity
 // of the caller.
 func (p *Pending) IdempotencyKey() string { return p.key }

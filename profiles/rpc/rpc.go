@@ -181,6 +181,7 @@ func New(opts Options) (*profiles.Profile, error) {
 		Act:       s.act,
 		Lifecycle: Lifecycle,
 		Refusal:   refusal,
+		Review:    s.review,
 	}, nil
 }
 

@@ -3,6 +3,8 @@ package rpc
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +70,21 @@ func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Dur
 		s.runs.enter(r)
 	}
 	return err
+}
+
+// review ends the calls that the rules would refuse now.
+func (s *service) review() {
+	if s.runs == nil || s.access == nil {
+		return
+	}
+	s.runs.mu.Lock()
+	list := slices.Collect(maps.Values(s.runs.live))
+	s.runs.mu.Unlock()
+	for _, r := range list {
+		if !s.access.Allowed(r.identity, "rpc", "call", r.method.name) {
+			r.interrupt(errUnauthorized)
+		}
+	}
 }
 
 // prior returns Request.After for use after the read loop has continued; nil if nothing is

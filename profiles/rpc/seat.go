@@ -72,8 +72,8 @@ func (st *seat) end(last func()) {
 	}
 	st.over = true
 	st.forget()
-	last()
 	st.vacate()
+	last()
 }
 
 // answer ends the call with its outcome. It fails with profiles.ErrFinished if the caller
@@ -116,6 +116,16 @@ func (st *seat) about(s profiles.Subject) {
 	defer st.mu.Unlock()
 	if !st.over {
 		profiles.About(st.w, s)
+	}
+}
+
+// permit records what the rules have allowed the call.
+func (st *seat) permit(p profiles.Permit) {
+	st.mu.Lock()
+	w, over := st.w, st.over
+	st.mu.Unlock()
+	if x, ok := w.(profiles.Permitter); ok && !over {
+		x.Permit(p)
 	}
 }
 

@@ -124,7 +124,7 @@ func subject(m *method, name []byte) string {
 }
 
 func (s *service) allowed(req *profiles.Request, name string) bool {
-	return s.access == nil || s.access.Allowed(req.Identity(), "rpc", "call", name)
+	return s.access == nil || profiles.Allowed(req.Exchange, s.access, req.Identity(), "rpc", "call", name)
 }
 
 // act is the call of a method. The built-in methods, and those about their connection, reach

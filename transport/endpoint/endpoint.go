@@ -51,6 +51,7 @@ type Endpoint struct {
 	handler   atomic.Int64
 	without   atomic.Uint64 // messages sent without end-to-end extensions, see sizeOf
 	deferred  atomic.Int64  // octets of messages whose commit is under way
+	reviews   atomic.Uint64 // calls of Review
 
 	mu         sync.Mutex
 	sessions   map[*Session]struct{}

@@ -113,10 +113,12 @@ type exchange struct {
 	mode    patience
 	long    bool
 	ctx     context.Context
-	ended   func(Verdict) // see Tracer; may be nil
+	cancel  context.CancelCauseFunc // of ctx; nil of a deferred message
+	ended   func(Verdict)           // see Tracer; may be nil
 	account account
 	gone    bool      // the connection was lost when the exchange ended without an answer
 	place   *deferral // of a deferred message, in the order of its stream
+	why     error     // it was revoked; nil: not so
 
 	mu       sync.Mutex
 	answered bool // a terminal answer was sent
@@ -142,11 +144,13 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	}
 	profile, _ := s.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
-		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ctx: l.reqCtx, ended: l.traced,
+		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ended: l.traced,
 		account: l.account,
 	}
+	e.ctx, e.cancel = context.WithCancelCause(l.reqCtx)
 	if err := s.register(e); err != nil {
 		s.giveBack(n, of)
+		e.cancel(nil)
 		return nil, err
 	}
 	if n <= smallCopy {
@@ -162,6 +166,9 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	e.req.Exchange = taken{}
 	l.hold()
 	l.taken, l.traced, l.account.record = e, nil, nil
+	if e.account.reviews != s.ep.reviews.Load() { // before the table had it
+		go e.review()
+	}
 	return e, nil
 }
 
@@ -235,9 +242,9 @@ func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Respo
 			e.end(errDeadline, false)
 		}
 	})
-	defer stop()
 	err := error(&PanicError{Value: errGoexit})
 	defer func() {
+		stop()
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		} else if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
@@ -278,8 +285,13 @@ func (e *exchange) Finish(env e1.Envelope) error {
 	e.mu.Lock()
 	over := e.done || e.answered
 	err := e.send(env, true)
-	if e.mode != refuses || over {
+	if e.mode != refuses {
 		e.mu.Unlock()
+		return err
+	}
+	if over { // it may have been revoked
+		e.mu.Unlock()
+		e.free()
 		return err
 	}
 	v := e.conclude(err) // for a held exchange that was all
@@ -398,6 +410,8 @@ func (e *exchange) carryOut(v Verdict) {
 	}
 	if e.place != nil {
 		e.leaveQueue()
+	} else {
+		e.cancel(e.why)
 	}
 	s.touch(time.Now()) // idle begins here
 	s.mu.Lock()

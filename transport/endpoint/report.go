@@ -54,11 +54,13 @@ type account struct {
 	began   time.Time
 	size    int // octets of the message
 	record  *record
+	permits permits
+	reviews uint64 // of the endpoint when it began
 }
 
 // begin begins the account of the message being served.
 func (l *lane) begin() {
-	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size}
+	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size, reviews: l.s.ep.reviews.Load()}
 }
 
 // count adds a message of size octets to the totals of the exchange with a msg_id. A message

@@ -132,6 +132,7 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 		Commit: func() bool {
 			// No error is possible: New has accepted the options of the gate, and the
 			// configuration the ones for A2A.
+			f.o.SetCallers(conf)
 			_ = entry.gate.Set(gateOptions(conf))
 			_ = f.a2a.Set(a2aTerms(conf))
 			f.way.SetExchanges(conf.Calls)

@@ -69,6 +69,9 @@ type Options struct {
 	// Partner reports whether there is a partner of a name.
 	Partner func(name string) bool
 
+	// SetCallers is called with changed callers before they are in force.
+	SetCallers func(*config.HTTP)
+
 	// Access decides which callers may set a trace context and hints.
 	Access interface {
 		Would(identity, profile, operation, name string) bool
@@ -223,9 +226,6 @@ func (f *Fronts) URL() string {
 func (f *Fronts) link(caller string) (*mcpfront.Link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.entry.gate.Knows(caller) { // the caller was removed by a reload
-		return nil, refusedCaller("this caller is not let in any more")
-	}
 	if l := f.links[caller]; l != nil && l.Session.Context().Err() == nil {
 		return l, nil
 	}
@@ -271,26 +271,21 @@ func (f *Fronts) carried(r *http.Request) (context.Context, error) {
 	return profiles.WithHints(ctx, hints), nil
 }
 
-// Recheck implements part.Part: it ends the sessions of callers that are no longer
-// admitted, and closes connections whose certificates are no longer trusted.
+// Recheck implements part.Part: it ends the requests and sessions of callers that are no
+// longer admitted, requests with a token or certificate that is no longer valid, and
+// connections whose certificates are no longer trusted.
 func (f *Fronts) Recheck() (kept, closed int) {
 	if f.listener == nil {
 		return 0, 0
 	}
 	connsKept, connsClosed := f.entry.known.recheck()
+	f.entry.gate.Review(f.o.Door.Keeper.Deny)
+	f.mcp.Review(f.o.Door.Keeper.Deny)
 	f.mu.Lock() // prevents new sessions for removed callers
 	defer f.mu.Unlock()
-	kept, closed = f.way.Recheck(func(caller string) error {
-		if !f.entry.gate.Knows(caller) {
-			return errGone
-		}
-		return nil
-	})
+	kept, closed = f.way.Recheck()
 	return connsKept + kept, connsClosed + closed
 }
-
-// errGone is the reason for disconnecting a caller that is no longer configured.
-var errGone = errors.New("a caller that http does not let in any more")
 
 // Look implements part.Part.
 func (f *Fronts) Look(h *part.Health) {

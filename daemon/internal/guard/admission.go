@@ -20,6 +20,7 @@ var (
 	errDenied = errors.New("access.deny")
 	errCaller = errors.New("the identity of an HTTP caller in a certificate")
 	errTeam   = errors.New("the identity of a team in a certificate")
+	errGone   = errors.New("a caller that http does not let in any more")
 )
 
 // IsCaller reports whether an identity belongs to an HTTP caller. No certificate may have
@@ -37,6 +38,9 @@ func isTeam(identity string) bool { return strings.HasPrefix(identity, TeamPrefi
 func (g *Guard) Deny(identity string) error {
 	if g.policy.Load().Denied(identity) {
 		return errDenied
+	}
+	if g.gone(identity) {
+		return errGone
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package guard
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/boundlog"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport"
@@ -26,6 +28,7 @@ import (
 type Guard struct {
 	part.Passive
 	policy   atomic.Pointer[access.Policy]
+	callers  atomic.Pointer[config.HTTP] // nil: everybody may be an HTTP caller
 	rules    names
 	running  func() *config.Config
 	changed  func(differs func(identity, server string) bool)
@@ -38,6 +41,7 @@ type Guard struct {
 // Options configure a Guard.
 type Options struct {
 	Access *config.Access
+	HTTP   *config.HTTP // with the callers that there are, see SetCallers; nil: any
 	Log    *zap.Logger
 
 	// Running returns the configuration in force.
@@ -64,6 +68,7 @@ func New(o Options) (*Guard, error) {
 		}, []string{"profile"}),
 	}
 	g.policy.Store(policy)
+	g.callers.Store(o.HTTP)
 	return g, nil
 }
 
@@ -117,11 +122,27 @@ func NewPolicy(a *config.Access) (*access.Policy, error) {
 	return access.New(o)
 }
 
+// SetCallers replaces the known HTTP callers. An unknown one may do nothing, even if a rule
+// names it.
+func (g *Guard) SetCallers(conf *config.HTTP) { g.callers.Store(conf) }
+
+// gone reports whether an identity belongs to an unknown HTTP caller.
+func (g *Guard) gone(identity string) bool {
+	conf, link := g.callers.Load(), profiles.Link(identity)
+	if conf == nil || !IsCaller(link) {
+		return false
+	}
+	name := strings.TrimPrefix(link, gate.Prefix)
+	_, there := conf.Callers[name]
+	there = there || name == conf.Anonymous
+	return !there
+}
+
 // Allowed implements profiles.Access. Each denial is a line of the audit trail. For events
 // that a subscription does not get, there is one line a minute for each identity and
 // event_type, because the peer asked only once.
 func (g *Guard) Allowed(identity, profile, operation, name string) bool {
-	if g.policy.Load().Allowed(identity, profile, operation, name) {
+	if g.Would(identity, profile, operation, name) {
 		return true
 	}
 	if operation == "subscribe" && !g.held.news(identity, name) {
@@ -133,7 +154,7 @@ func (g *Guard) Allowed(identity, profile, operation, name string) bool {
 
 // MayUse reports whether an identity may use an agent_id as its own.
 func (g *Guard) MayUse(identity, agentID string) bool {
-	if g.policy.Load().MayUse(identity, agentID) {
+	if g.policy.Load().MayUse(identity, agentID) && !g.gone(identity) {
 		return true
 	}
 	g.denied(identity, "a2a", "agent_id", agentID)
@@ -167,17 +188,17 @@ func (n *names) of(rule int) string {
 
 // Reaches implements profiles.Reacher.
 func (g *Guard) Reaches(identity, profile, name string) bool {
-	return g.policy.Load().Reaches(identity, profile, name)
+	return g.policy.Load().Reaches(identity, profile, name) && !g.gone(identity)
 }
 
 // Would implements profiles.Forecaster.
 func (g *Guard) Would(identity, profile, operation, name string) bool {
-	return g.policy.Load().Allowed(identity, profile, operation, name)
+	return g.policy.Load().Allowed(identity, profile, operation, name) && !g.gone(identity)
 }
 
 // WouldSome implements profiles.Surveyor.
 func (g *Guard) WouldSome(identity, profile, operation, beginning string) bool {
-	return g.policy.Load().AllowedSome(identity, profile, operation, beginning)
+	return g.policy.Load().AllowedSome(identity, profile, operation, beginning) && !g.gone(identity)
 }
 
 // denied writes the audit trail. The peer chose operation and name: the log cuts and

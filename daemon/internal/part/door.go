@@ -166,18 +166,13 @@ func (d *Door) Pass(identity string) (*endpoint.Session, error) {
 	return s, nil
 }
 
-// Recheck closes the pipes of identities that are no longer admitted: the rules deny them,
-// or gone returns a reason. gone may be nil.
-func (d *Door) Recheck(gone func(identity string) error) (kept, closed int) {
+// Recheck closes the pipes of identities that are no longer admitted.
+func (d *Door) Recheck() (kept, closed int) {
 	if d == nil {
 		return 0, 0
 	}
 	for _, conn := range d.pipes.List() {
-		identity := conn.Peer().Identity
-		why := d.to.Keeper.Deny(identity)
-		if why == nil && gone != nil {
-			why = gone(identity)
-		}
+		why := d.to.Keeper.Deny(conn.Peer().Identity)
 		if why == nil {
 			kept++
 			continue

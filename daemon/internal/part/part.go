@@ -45,8 +45,8 @@ type Part interface {
 	// Serve works until ctx ends. It may return earlier.
 	Serve(ctx context.Context)
 
-	// Recheck checks connected peers against the rules and the trust in force. It returns
-	// how many stay and how many were disconnected.
+	// Recheck checks connected peers, and the work for them, against the rules and the
+	// trust in force. It returns how many stay and how many were disconnected.
 	Recheck() (kept, closed int)
 
 	// Look adds the faults of the part.
@@ -186,11 +186,16 @@ func (l List) SetLimits(o endpoint.Options) error {
 	return errors.Join(failed...)
 }
 
-// Recheck adds up the results of the parts.
+// Recheck adds up the results of the parts, and then asks the rules again for all exchanges
+// in flight.
 func (l List) Recheck() (kept, closed int) {
 	for _, one := range l {
 		k, c := one.Recheck()
 		kept, closed = kept+k, closed+c
+	}
+	outer, inner := l.endpoints()
+	for _, ep := range slices.Concat(outer, inner) {
+		ep.Review()
 	}
 	return kept, closed
 }

@@ -351,7 +351,7 @@ func (s *Server) connect(identity string) (profiles.Session, func(), error) {
 }
 
 // Recheck implements part.Part.
-func (s *Server) Recheck() (kept, closed int) { return s.way.Recheck(nil) }
+func (s *Server) Recheck() (kept, closed int) { return s.way.Recheck() }
 
 // Opened implements part.Part: tasks that a previous process left unfinished continue.
 func (s *Server) Opened() {

@@ -84,6 +84,16 @@ func (in inside) Forward(ctx context.Context, lane profiles.Lane, m *profiles.On
 	return profiles.Carriers{in.p.set.Traces, in.p.set.Hints}.Forward(ctx, lane, m)
 }
 
+// Recheck implements part.Part: it ends work that the rules no longer allow.
+func (p *Profiles) Recheck() (kept, closed int) {
+	for _, profile := range p.set.Registry.All() {
+		if profile.Review != nil {
+			profile.Review()
+		}
+	}
+	return 0, 0
+}
+
 // Collectors implements part.Part.
 func (p *Profiles) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{liveTasks(p.set.A2A), waitingTasks(p.set.A2A), relayed{p.set.Relay}}

@@ -277,7 +277,7 @@ func (t *Teams) session(name string) (*endpoint.Session, error) {
 }
 
 // Recheck implements part.Part.
-func (t *Teams) Recheck() (kept, closed int) { return t.way.Recheck(nil) }
+func (t *Teams) Recheck() (kept, closed int) { return t.way.Recheck() }
 
 // Close implements part.Part.
 func (t *Teams) Close() error {

@@ -30,8 +30,7 @@ import (
 
 // Options configure a Gate. The zero value lets nobody in.
 type Options struct {
-	// Callers are by name the SHA-256 of each bearer token by which they come, in
-	// hexadecimal.
+	// Callers are by name the bearer tokens by which they come, as ParseToken reads them.
 	Callers map[string][]string
 
 	// Anonymous is the name of callers with neither a token nor a certificate.
@@ -76,15 +75,22 @@ func Caller(r *http.Request) string {
 type Gate struct {
 	rules atomic.Pointer[rules] // in force
 
-	mu   sync.Mutex
-	open map[string]int // requests, by name
+	mu    sync.Mutex
+	calls map[string]int // open requests, by name
+	open  map[*request]struct{}
 }
 
 // rules are Options that are good. They never change.
 type rules struct {
 	Options
-	tokens     map[[sha256.Size]byte]string // name, by the hash of its token
+	tokens     map[[sha256.Size]byte]bearer // by the hash of the token
 	identities map[string]string            // name, by the identity of its certificate
+}
+
+// bearer is the caller of a token.
+type bearer struct {
+	name  string
+	until time.Time // zero: for ever
 }
 
 // name is the name of a caller.
@@ -97,15 +103,15 @@ func ValidName(s string) bool { return name.MatchString(s) }
 // New returns a Gate. It fails for names and hashes that are none, for a token that two
 // callers have, and for a caller with tokens that needs none.
 func New(o Options) (*Gate, error) {
-	g := &Gate{open: make(map[string]int)}
+	g := &Gate{calls: make(map[string]int), open: make(map[*request]struct{})}
 	if err := g.Set(o); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-// Set replaces the Options, for requests that come from now on. It fails as New does,
-// and then changes nothing.
+// Set replaces the Options, for requests that come from now on; see Review. It fails as New
+// does, and then changes nothing.
 func (g *Gate) Set(o Options) error {
 	r, err := newRules(o)
 	if err == nil {
@@ -114,32 +120,22 @@ func (g *Gate) Set(o Options) error {
 	return err
 }
 
-// Knows reports whether an identity that Caller has returned is still admitted.
-func (g *Gate) Knows(caller string) bool {
-	r := g.rules.Load()
-	name, ok := strings.CutPrefix(caller, Prefix)
-	if !ok || name == "" {
-		return false
-	}
-	return name == r.Anonymous || len(r.Callers[name])+len(r.Certificates[name]) > 0
-}
-
 func newRules(o Options) (*rules, error) {
 	o.Calls = cmp.Or(o.Calls, 128)
-	r := &rules{Options: o, tokens: make(map[[sha256.Size]byte]string), identities: make(map[string]string)}
+	r := &rules{Options: o, tokens: make(map[[sha256.Size]byte]bearer), identities: make(map[string]string)}
 	for caller, hashes := range o.Callers {
 		if !ValidName(caller) {
 			return nil, fmt.Errorf("gate: caller %q: not a name", caller)
 		}
 		for _, text := range hashes {
-			sum, err := ParseHash(text)
+			sum, until, err := ParseToken(text)
 			if err != nil {
 				return nil, fmt.Errorf("gate: caller %q: %w", caller, err)
 			}
 			if other, taken := r.tokens[sum]; taken {
-				return nil, fmt.Errorf("gate: callers %q and %q have the same token", other, caller)
+				return nil, fmt.Errorf("gate: callers %q and %q have the same token", other.name, caller)
 			}
-			r.tokens[sum] = caller
+			r.tokens[sum] = bearer{caller, until}
 		}
 	}
 	for caller, identities := range o.Certificates {
@@ -172,6 +168,19 @@ func ParseHash(text string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(octets), nil
 }
 
+// ParseToken parses a token of Options: the SHA-256 in hexadecimal, and possibly " until "
+// and a time as in RFC 3339, from which on it is not valid.
+func ParseToken(text string) (sum [sha256.Size]byte, until time.Time, err error) {
+	text, end, ends := strings.Cut(text, " until ")
+	if ends {
+		if until, err = time.Parse(time.RFC3339, end); err != nil {
+			return sum, until, fmt.Errorf("gate: end of a token of %d characters, want a time such as 2026-12-31T23:59:59Z", len(end))
+		}
+	}
+	sum, err = ParseHash(text)
+	return sum, until, err
+}
+
 // Handler has what is let in served by next, which is told by Caller who it is.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -194,7 +203,8 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 				return
 			}
 		}
-		caller, err := rules.caller(r)
+		shown := proofOf(r)
+		caller, until, err := rules.caller(&shown)
 		switch {
 		case errors.Is(err, errUnknown):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="swpd"`)
@@ -204,13 +214,30 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 			turnAway(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		if !g.enter(caller, rules.Calls) {
+		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), callerKey{}, Prefix+caller))
+		defer cancel(nil)
+		one := &request{caller: caller, shown: shown, cancel: cancel, control: http.NewResponseController(w)}
+		if !g.enter(one, rules.Calls) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many requests of this caller are open", http.StatusTooManyRequests)
 			return
 		}
-		defer g.leave(caller)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, Prefix+caller)))
+		defer g.leave(one)
+		if g.rules.Load() != rules { // they changed before the request was entered
+			one.review(g.rules.Load(), nil)
+		}
+		if !until.IsZero() {
+			defer time.AfterFunc(time.Until(until), func() { g.expire(one) }).Stop()
+		}
+		answer := &answer{ResponseWriter: w}
+		next.ServeHTTP(answer, r.WithContext(ctx))
+		switch {
+		case context.Cause(ctx) != ErrEnded:
+		case answer.begun:
+			panic(http.ErrAbortHandler) // closes the connection, so that the response does not look complete
+		default:
+			turnAway(w, "this caller is not let in any more", http.StatusForbidden)
+		}
 	})
 }
 
@@ -270,48 +297,65 @@ var (
 	errTwo         = errors.New("the bearer token and the client certificate are of two callers")
 )
 
-// caller identifies the caller. An unknown token or certificate is not the same as
-// none, and if both are present they must agree.
-func (g *rules) caller(r *http.Request) (string, error) {
-	byCertificate, err := g.byCertificate(r)
-	if err != nil {
-		return "", err
-	}
-	byToken, err := g.byToken(r)
-	switch {
-	case err != nil:
-		return "", err
-	case byToken != "" && byCertificate != "" && byToken != byCertificate:
-		return "", errTwo
-	}
-	if caller := cmp.Or(byToken, byCertificate, g.Anonymous); caller != "" {
-		return caller, nil
-	}
-	return "", errUnknown
+// proof is what a request has shown of its caller.
+type proof struct {
+	authorization []string
+	cert          *x509.Certificate // nil: none
 }
 
-// byToken returns whose token a request has, or an empty string if it has none.
-func (g *rules) byToken(r *http.Request) (string, error) {
-	values := r.Header.Values("Authorization")
-	if len(values) == 0 {
-		return "", nil
+func proofOf(r *http.Request) proof {
+	p := proof{authorization: r.Header.Values("Authorization")}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		p.cert = r.TLS.PeerCertificates[0]
 	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) == 1 && strings.EqualFold(scheme, "Bearer") {
-		if caller, ok := g.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]; ok {
-			return caller, nil
+	return p
+}
+
+// caller identifies the caller, and says until when; zero is for ever. An unknown token or
+// certificate is not the same as none, and if both are present they must agree.
+func (g *rules) caller(p *proof) (name string, until time.Time, err error) {
+	byCertificate, err := g.byCertificate(p.cert)
+	if err != nil {
+		return "", until, err
+	}
+	byToken, err := g.byToken(p.authorization)
+	switch {
+	case err != nil:
+		return "", until, err
+	case byToken.name != "" && byCertificate != "" && byToken.name != byCertificate:
+		return "", until, errTwo
+	}
+	until = byToken.until
+	if p.cert != nil && (until.IsZero() || p.cert.NotAfter.Before(until)) {
+		until = p.cert.NotAfter
+	}
+	if caller := cmp.Or(byToken.name, byCertificate, g.Anonymous); caller != "" {
+		return caller, until, nil
+	}
+	return "", until, errUnknown
+}
+
+// byToken returns whose token a request has; zero if it has none.
+func (g *rules) byToken(authorization []string) (bearer, error) {
+	if len(authorization) == 0 {
+		return bearer{}, nil
+	}
+	scheme, token, _ := strings.Cut(authorization[0], " ")
+	if len(authorization) == 1 && strings.EqualFold(scheme, "Bearer") {
+		b, ok := g.tokens[sha256.Sum256([]byte(strings.TrimSpace(token)))]
+		if ok && (b.until.IsZero() || time.Now().Before(b.until)) {
+			return b, nil
 		}
 	}
-	return "", errUnknown
+	return bearer{}, errUnknown
 }
 
 // byCertificate returns whose certificate a request came with, or an empty string if
 // with none. A connection may have outlived the certificate that was good at its start.
-func (g *rules) byCertificate(r *http.Request) (string, error) {
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+func (g *rules) byCertificate(cert *x509.Certificate) (string, error) {
+	if cert == nil {
 		return "", nil
 	}
-	cert := r.TLS.PeerCertificates[0]
 	if g.Identity == nil || time.Now().After(cert.NotAfter) {
 		return "", errCertificate
 	}
@@ -321,22 +365,4 @@ func (g *rules) byCertificate(r *http.Request) (string, error) {
 		}
 	}
 	return "", errCertificate
-}
-
-func (g *Gate) enter(caller string, calls int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open[caller] >= calls {
-		return false
-	}
-	g.open[caller]++
-	return true
-}
-
-func (g *Gate) leave(caller string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open[caller]--; g.open[caller] == 0 {
-		delete(g.open, caller)
-	}
 }

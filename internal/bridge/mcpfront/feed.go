@@ -271,6 +271,9 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 		return
 	}
 	for {
+		if ended(r.Context()) {
+			return
+		}
 		list, over, changed := s.since(fd, after)
 		if over && !s.open() {
 			w.Header().Del(mcpheader.Session) // which initialize is answered with

@@ -90,7 +90,13 @@ func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string
 	s.request(w, r, m)
 }
 
-// request passes a request on. It goes on when the client is gone.
+// ended reports whether a request was ended at this side, not by its client.
+func ended(ctx context.Context) bool {
+	return ctx.Err() != nil && context.Cause(ctx) != context.Canceled //nolint:errorlint // the cause of net/http
+}
+
+// request passes a request on. It goes on when the client is gone, but not when its request
+// was ended here.
 func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
 	fd, err := s.openFeed()
 	switch {
@@ -105,10 +111,16 @@ func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap
 	me := &reader{left: make(chan struct{})}
 	s.claim(fd, me, false)
 	s.use()
-	ctx := s.f.onward(s.ctx, r)
+	ctx, cancel := context.WithCancel(s.f.onward(s.ctx, r))
+	context.AfterFunc(r.Context(), func() {
+		if ended(r.Context()) {
+			cancel()
+		}
+	})
 	go func() {
 		defer s.work.Done()
 		defer s.release()
+		defer cancel()
 		s.call(ctx, fd, m)
 	}()
 	s.serve(w, r, fd, me, 0)

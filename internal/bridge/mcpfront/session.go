@@ -299,3 +299,18 @@ func (s *frontSession) listenOnce(ctx context.Context) error {
 	_, err = stream.Recv(ctx)
 	return err
 }
+
+// Review ends the sessions of the callers that refuse refuses.
+func (f *Front) Review(refuse func(caller string) error) {
+	f.mu.Lock()
+	var gone []*frontSession
+	for _, s := range f.sessions {
+		if refuse(s.caller) != nil {
+			gone = append(gone, s)
+		}
+	}
+	f.mu.Unlock()
+	for _, s := range gone {
+		s.drop()
+	}
+}
