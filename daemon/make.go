@@ -203,7 +203,7 @@ func (d *daemon) makeEntrances() error {
 	d.endpoints.Registry, d.endpoints.Tracer = set.Registry, d.traces
 	d.add(d.listeners)
 	d.fronts, err = fronts.New(fronts.Options{
-		Config: d.config, Log: d.log, Door: d.door(), Carrier: d.served, Now: d.credentials.Now,
+		Config: d.config, Log: d.log, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget,
 		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, Access: d.guard, SetCallers: d.guard.SetCallers,
 	})
 	if err != nil {

@@ -227,6 +227,20 @@ func (p *Policy) Reaches(identity, profile, name string) bool {
 	return false
 }
 
+// Has reports whether any rule of a profile allows the identity anything.
+func (p *Policy) Has(identity, profile string) bool {
+	if p.Denied(identity) {
+		return false
+	}
+	who := profiles.For(identity)
+	for r := range p.rules.of(profiles.Link(identity)) {
+		if r.is(who) && r.profile.orAll(profile) {
+			return true
+		}
+	}
+	return false
+}
+
 // MayUse reports whether an identity may use an agent_id as its own. An
 // identity that no entry of Agents names may use none.
 func (p *Policy) MayUse(identity, agentID string) bool {

@@ -61,7 +61,7 @@ func (g *Memory) Collectors() []prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
 	}
 	return []prometheus.Collector{
-		gauge("swpd_in_flight_bytes", "Octets of large frames, waiting requests and answers.", g.Budget.Used),
+		gauge("swpd_in_flight_bytes", "Octets of large frames, HTTP bodies, waiting requests and answers.", g.Budget.Used),
 		gauge("swpd_in_flight_bytes_of_one_identity", "The part of the identity that holds most of them.", func() int {
 			for _, most := range g.Budget.Top(1) {
 				return most.Octets

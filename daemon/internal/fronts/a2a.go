@@ -14,6 +14,7 @@ func (f *Fronts) openA2A() error {
 	o := a2aTerms(f.conf)
 	o.Link = func(caller string) a2afront.Link { return a2aLink{f, caller} }
 	o.Caller, o.Carried, o.Partner = gate.Caller, f.carried, f.o.Partner
+	o.Memory, o.Served = f.o.Memory, func(caller string) bool { return f.o.Access.Serves(caller, "a2a") }
 	o.MaxBody = max(1, min(int64(f.o.Config.Limits.PayloadBytes), maxPayload)-payloadRoom)
 	var err error
 	f.a2a, err = a2afront.New(o)

@@ -25,6 +25,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2afront"
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
@@ -72,9 +73,13 @@ type Options struct {
 	// SetCallers is called with changed callers before they are in force.
 	SetCallers func(*config.HTTP)
 
-	// Access decides which callers may set a trace context and hints.
+	Memory *memory.Budget
+
+	// Access decides which callers may set a trace context and hints, and whose large requests
+	// are read.
 	Access interface {
 		Would(identity, profile, operation, name string) bool
+		Serves(identity, profile string) bool
 	}
 }
 
@@ -90,6 +95,7 @@ func New(o Options) (*Fronts, error) {
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{
 		Connect: f.mcpLink, Caller: gate.Caller, Carried: f.carried, Carrier: o.Carrier, Identity: o.Door.Self(), MaxBody: int64(o.Config.Limits.PayloadBytes),
+		Memory: o.Memory, Served: func(caller string) bool { return o.Access.Serves(caller, "mcp") },
 	})
 	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
 	f.server.ConnState, f.server.ConnContext = f.entry.known.state, entrances.Context

@@ -191,6 +191,16 @@ func (g *Guard) Reaches(identity, profile, name string) bool {
 	return g.policy.Load().Reaches(identity, profile, name) && !g.gone(identity)
 }
 
+// Serves reports whether a rule of a profile allows the identity anything. If not, the refusal
+// is a line of the audit trail.
+func (g *Guard) Serves(identity, profile string) bool {
+	if g.policy.Load().Has(identity, profile) {
+		return true
+	}
+	g.denied(identity, profile, "", "")
+	return false
+}
+
 // Would implements profiles.Forecaster.
 func (g *Guard) Would(identity, profile, operation, name string) bool {
 	return g.policy.Load().Allowed(identity, profile, operation, name) && !g.gone(identity)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2afront"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -90,6 +91,7 @@ func newBench(t *testing.T, card string, far a2a.Options, o a2afront.Options, ru
 	b.nearR = b.registry(b.near.Profile(), agdisc.New(agdisc.Options{}).Profile())
 	o.Link = func(caller string) a2afront.Link { return b.link(caller) }
 	o.Caller = func(r *http.Request) string { return "http:" + r.Header.Get(callerHeader) }
+	o.Memory = memory.New(256 << 20)
 	if b.front, err = a2afront.New(o); err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +105,9 @@ func newBench(t *testing.T, card string, far a2a.Options, o a2afront.Options, ru
 		b.server.Close()
 		for _, l := range b.links {
 			l.cut()
+		}
+		if used, top := o.Memory.Used(), o.Memory.Top(1); used != 0 || len(top) != 0 {
+			t.Errorf("at the end %d octets are in use, of %v", used, top)
 		}
 		b.near.Close()
 		farA2A.Close()

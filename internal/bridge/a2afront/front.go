@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -94,6 +95,13 @@ type Options struct {
 	// begin with A2A-.
 	Params []string
 
+	// Memory is the budget for requests and answers. Nil: one of 256 MiB.
+	Memory *memory.Budget
+
+	// Served reports whether the caller may use any agent. Of a caller that may not, bodies
+	// above 64 KiB are refused unread. Nil: every caller may.
+	Served func(caller string) bool
+
 	MaxBody   int64         // octets of a request, default 8 MiB − 64 KiB
 	Body      time.Duration // for a request to arrive, default 30 s
 	Deadline  time.Duration // for a single answer, default 1 h
@@ -148,6 +156,10 @@ func New(o Options) (*Front, error) {
 		return nil, errors.New("a2afront: Link and Caller are required")
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20-64<<10)
+	o.Memory = cmp.Or(o.Memory, memory.New(256<<20))
+	if o.Served == nil {
+		o.Served = func(string) bool { return true }
+	}
 	o.Body = cmp.Or(o.Body, 30*time.Second)
 	o.Deadline = cmp.Or(o.Deadline, time.Hour)
 	o.Stream = cmp.Or(o.Stream, 24*time.Hour)
@@ -215,9 +227,11 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *Front) serve(w http.ResponseWriter, r *http.Request, at *place, what string) {
 	link := f.opts.Link(f.opts.Caller(r))
+	held := f.opts.Memory.Hold(f.opts.Caller(r))
+	defer held.Release()
 	switch what {
 	case rpcEndpoint:
-		f.rpc(w, r, link, at)
+		f.rpc(w, r, link, at, held)
 	case cardHere:
 		f.counts.cards.Add(1)
 		f.card(w, r, link, at)
@@ -226,6 +240,6 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request, at *place, what st
 		f.original(w, r, link, at)
 	default:
 		o, _ := a2abinding.Named(what)
-		f.rest(w, r, link, at, o)
+		f.rest(w, r, link, at, o, held)
 	}
 }

@@ -5,17 +5,18 @@ import (
 	"net/http"
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/memory"
 )
 
 // rest serves an operation of the REST binding.
-func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *place, o a2abinding.Operation) {
+func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *place, o a2abinding.Operation, held *memory.Hold) {
 	c := &call{agent: at.agent, params: f.serviceParams(r)}
-	out := &restAnswer{f: f, w: w, events: f.newEvents(w)}
+	out := &restAnswer{f: f, w: w, events: f.newEvents(w, held)}
 	var body []byte
 	if r.Method == http.MethodPost {
 		var status int
 		var err *a2abinding.Failure
-		if body, status, err = f.body(w, r); err != nil {
+		if body, status, err = f.body(w, r, held); err != nil {
 			f.counts.refused.Add(1)
 			f.writeJSON(w, status, err.AppendREST(nil))
 			return
@@ -50,6 +51,8 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		out.events.begin()
 	case len(ended.output) == 0:
 		f.writeJSON(w, http.StatusOK, []byte("{}"))
+	case !held.Add(len(ended.output)):
+		out.fail(noRoom)
 	default:
 		f.writeJSON(w, http.StatusOK, ended.output)
 	}

@@ -2,7 +2,6 @@ package a2afront
 
 import (
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -10,14 +9,15 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 // rpc serves one request of JSON-RPC. Its id stays here and is returned octet
 // for octet.
-func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place) {
-	body, status, refused := f.body(w, r)
+func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place, held *memory.Hold) {
+	body, status, refused := f.body(w, r, held)
 	if refused != nil {
 		f.counts.refused.Add(1)
 		f.writeRPC(w, status, nil, refused.Append(nil))
@@ -31,7 +31,7 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 		return
 	}
 	c := &call{agent: at.agent, input: m.Params(), params: f.serviceParams(r)}
-	out := &rpcAnswer{f: f, events: f.newEvents(w), id: m.ID()}
+	out := &rpcAnswer{f: f, events: f.newEvents(w, held), id: m.ID()}
 	fault := f.prepare(r, link, c, string(m.Method()))
 	switch {
 	case fault != nil:
@@ -60,6 +60,8 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 	case ended.failure != nil:
 		out.fail(w, c, http.StatusOK, ended.object)
 	case c.operation.Streams:
+	case !held.Add(2 * len(ended.output)): // they and the answer around them
+		out.fail(w, c, http.StatusOK, noRoom.Append(nil))
 	case len(ended.output) == 0:
 		f.writeJSON(w, http.StatusOK, result(out.id, []byte("{}")))
 	default:
@@ -107,8 +109,12 @@ func failureOf(err error) *a2abinding.Failure {
 	return a2abinding.Own(a2abinding.LinkLost, "the request was given up")
 }
 
-// body reads the body of a request, within its bounds in octets and time.
-func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, int, *a2abinding.Failure) {
+// noRoom replaces an answer for which there is no room.
+var noRoom = a2abinding.Own(a2abinding.TooLarge, "there is no room for the answer")
+
+// body reads the body of a request, within its bounds in octets and time and as far as there is
+// room for it.
+func (f *Front) body(w http.ResponseWriter, r *http.Request, held *memory.Hold) ([]byte, int, *a2abinding.Failure) {
 	switch kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); {
 	case r.ContentLength == 0 && r.Header.Get("Content-Type") == "":
 	case err != nil || kind != typeJSON && !strings.HasSuffix(kind, "+json"):
@@ -117,11 +123,19 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, int, *a2ab
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, http.StatusUnsupportedMediaType, a2abinding.Fail(a2abinding.CodeContentType, "the body has to come as it is, not encoded")
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(f.opts.Body)) // where there is one
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.opts.MaxBody))
+	if (r.ContentLength < 0 || r.ContentLength > memory.Small) && !f.opts.Served(f.opts.Caller(r)) {
+		w.Header().Set("Connection", "close")
+		return nil, http.StatusForbidden, a2abinding.Own(a2abinding.Denied, "no access rule lets this caller use an agent")
+	}
+	control, deadline := http.NewResponseController(w), time.Now().Add(f.opts.Body)
+	_ = control.SetReadDeadline(deadline) // where there is one
+	body, err := held.ReadAll(r.Context(), http.MaxBytesReader(w, r.Body, f.opts.MaxBody), r.ContentLength, deadline)
 	var long *http.MaxBytesError
 	switch {
+	case errors.Is(err, memory.ErrFull):
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Retry-After", "1")
+		return nil, http.StatusServiceUnavailable, a2abinding.Own(a2abinding.LinkLost, "too many octets in flight")
 	case errors.As(err, &long):
 		return nil, http.StatusRequestEntityTooLarge,
 			a2abinding.Own(a2abinding.TooLarge, "the body is longer than "+strconv.FormatInt(f.opts.MaxBody, 10)+" octets")

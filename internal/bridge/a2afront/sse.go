@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/slimwire/swp/internal/memory"
 )
 
 // Media types.
@@ -44,10 +46,11 @@ type events struct {
 	within  time.Duration
 	begun   bool
 	buf     []byte
+	held    *memory.Hold
 }
 
-func (f *Front) newEvents(w http.ResponseWriter) *events {
-	return &events{w: w, control: http.NewResponseController(w), within: f.opts.Write}
+func (f *Front) newEvents(w http.ResponseWriter, held *memory.Hold) *events {
+	return &events{w: w, control: http.NewResponseController(w), within: f.opts.Write, held: held}
 }
 
 // begin sends the head of the response, once.
@@ -72,6 +75,11 @@ func (e *events) start() error {
 // write sends octets as one event. A line feed in them, which can stand between tokens
 // only, ends a line of data, which receivers undo; a carriage return cannot be sent.
 func (e *events) write(octets []byte) error {
+	both := 2 * len(octets) // they and their event
+	if !e.held.Add(both) {
+		return memory.ErrFull
+	}
+	defer e.held.Sub(both)
 	e.buf = e.buf[:0]
 	for line := range bytes.SplitSeq(octets, []byte{'\n'}) {
 		e.buf = append(e.buf, "data: "...)

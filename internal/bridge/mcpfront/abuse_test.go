@@ -7,12 +7,14 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/memory"
 )
 
 func TestGW06WhatIsNoMessageGoesNoFurther(t *testing.T) {
@@ -230,6 +232,38 @@ func TestGW09ADocumentToWhoDoesNotReadIsGivenUp(t *testing.T) {
 			t.Errorf("%d octets came after all", n)
 		}
 	}
+}
+
+// Requests and their answers, which nobody reads, are in the budget.
+func TestRS11AnswersNobodyReadsAreInTheBudget(t *testing.T) {
+	effort.Unwatched(t)
+	const limit = 32 << 20
+	budget := memory.New(limit)
+	s := open(t, mcpfront.Options{Write: time.Second, Memory: budget})
+	body := modernRequest("1", "hex", `"text":"`+strings.Repeat("x", 3<<20)+`"`) // comes back twice as long
+	var clients sync.WaitGroup
+	for range 12 {
+		clients.Go(func() {
+			s.send("POST", "", body, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: hex", "Caller: greedy")
+		})
+	}
+	most, done := 0, make(chan struct{})
+	go func() {
+		clients.Wait()
+		close(done)
+	}()
+	for asking := true; asking; time.Sleep(time.Millisecond) {
+		most = max(most, budget.Used())
+		select {
+		case <-done:
+			asking = false
+		default:
+		}
+	}
+	if most < limit/4 || most > limit {
+		t.Errorf("at most %d octets were in use, want a quarter of %d at least", most, limit)
+	}
+	until(t, "all is given up", func() bool { return s.serving.Load() == 0 && budget.Used() == 0 })
 }
 
 func TestGW09ForeignHostOrOriginComesToNoServer(t *testing.T) {

@@ -36,6 +36,7 @@ type entry struct {
 	feed   *feed
 	place  uint64
 	octets []byte
+	paid   bool // its octets are counted in held
 }
 
 // Bounds of messages queued for a client.
@@ -82,34 +83,54 @@ func (s *frontSession) append(fd *feed, octets []byte) (kept bool) {
 		}
 		s.mu.Lock()
 	}
-	if fd.n == 0 && fd.reader == nil && fd.last-fd.read >= maxAway {
+	if fd.n == 0 && fd.reader == nil && fd.last-fd.read >= maxAway || !s.pay(len(octets)) {
 		s.f.counts.dropped.Add(1)
 		return false
 	}
-	s.put(fd, octets)
+	s.put(fd, octets, true)
 	return true
 }
 
-// finish adds the last message of a feed, if there is one, and its HTTP status.
-func (s *frontSession) finish(fd *feed, status int, octets []byte) {
+// finish adds the last message of a feed, if there is one, and its HTTP status. If there is no
+// room for the answer to the request with an id, an error replaces it.
+func (s *frontSession) finish(fd *feed, id []byte, status int, octets []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fd.status, fd.over = status, true
-	if octets != nil {
-		s.put(fd, octets)
+	if octets == nil {
+		s.wake()
 		return
 	}
-	s.wake()
+	paid := s.pay(len(octets))
+	if !paid {
+		s.f.counts.dropped.Add(1)
+		octets, fd.status = s.f.failure(id, errAnswer), http.StatusOK
+	}
+	s.put(fd, octets, paid)
+}
+
+// pay takes n octets for a message, for which old messages are given up if necessary. The
+// caller holds mu.
+func (s *frontSession) pay(n int) bool {
+	for !s.held.Add(n) {
+		if !s.giveUp() {
+			return false
+		}
+	}
+	return true
 }
 
 // put is called with mu held.
-func (s *frontSession) put(fd *feed, octets []byte) {
+func (s *frontSession) put(fd *feed, octets []byte, paid bool) {
 	if s.dropped && fd.reader == nil {
+		if paid {
+			s.held.Sub(len(octets))
+		}
 		return
 	}
 	fd.last++
 	fd.unread += len(octets)
-	s.entries = append(s.entries, entry{fd, fd.last, octets})
+	s.entries = append(s.entries, entry{fd, fd.last, octets, paid})
 	s.octets += int64(len(octets))
 	s.f.stored.Add(int64(len(octets)))
 	s.makeRoom()
@@ -121,18 +142,27 @@ func (s *frontSession) put(fd *feed, octets []byte) {
 func (s *frontSession) makeRoom() {
 	o := &s.f.opts
 	for len(s.entries) > o.MaxEvents || s.octets > o.MaxStored || s.f.stored.Load() > storedSessions*o.MaxStored {
-		i := slices.IndexFunc(s.entries, func(e entry) bool { return e.feed.reader == nil && !e.last() || e.place <= e.feed.read })
-		if i < 0 {
+		if !s.giveUp() {
 			return
 		}
-		e := s.entries[i]
-		if e.place > e.feed.read {
-			s.f.counts.dropped.Add(1)
-			e.feed.unread -= len(e.octets)
-		}
-		e.feed.lost = e.place
-		s.remove(i)
 	}
+}
+
+// giveUp gives up the oldest message that is not on its way to a client, and reports whether
+// there was one. The caller holds mu.
+func (s *frontSession) giveUp() bool {
+	i := slices.IndexFunc(s.entries, func(e entry) bool { return e.feed.reader == nil && !e.last() || e.place <= e.feed.read })
+	if i < 0 {
+		return false
+	}
+	e := s.entries[i]
+	if e.place > e.feed.read {
+		s.f.counts.dropped.Add(1)
+		e.feed.unread -= len(e.octets)
+	}
+	e.feed.lost = e.place
+	s.remove(i)
+	return true
 }
 
 // last says whether it is the newest message of its feed: an unread message is kept
@@ -143,9 +173,17 @@ func (e *entry) last() bool { return e.place == e.feed.last }
 func (s *frontSession) remove(i int) {
 	e := s.entries[i]
 	s.entries = slices.Delete(s.entries, i, i+1)
+	s.unstore(e)
+	s.forget(e.feed)
+}
+
+// unstore takes a message out of the figures. The caller holds mu.
+func (s *frontSession) unstore(e entry) {
 	s.octets -= int64(len(e.octets))
 	s.f.stored.Add(-int64(len(e.octets)))
-	s.forget(e.feed)
+	if e.paid {
+		s.held.Sub(len(e.octets))
+	}
 }
 
 // discard drops messages even if a client could still ask for them. The caller holds
@@ -155,8 +193,7 @@ func (s *frontSession) discard(which func(entry) bool) {
 		if !which(e) {
 			return false
 		}
-		s.octets -= int64(len(e.octets))
-		s.f.stored.Add(-int64(len(e.octets)))
+		s.unstore(e)
 		return true
 	})
 }
@@ -259,6 +296,8 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 	defer s.leave(fd, me)
 	out := eventWriter{f: s.f, w: w}
 	defer out.end()
+	copies := s.f.opts.Memory.Hold(s.caller)
+	defer copies.Release()
 	stop := r.Context().Done()
 	var draining <-chan struct{}
 	if fd.n == 0 {
@@ -284,6 +323,9 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 			return
 		}
 		for _, e := range list {
+			if !copies.Add(len(e.octets)) {
+				return // the client may come back for it
+			}
 			out.add(fmt.Sprintf("%d-%d", fd.n, e.place), e.octets)
 			after = e.place
 		}
@@ -292,6 +334,7 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 				s.wrote(fd, 0, true)
 				return
 			}
+			copies.Clear()
 			s.wrote(fd, after, len(list) > 0)
 			alive.Reset(s.f.opts.KeepAlive)
 			continue

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -193,6 +194,7 @@ func openWith(t *testing.T, o mcpfront.Options, server mcpmap.Server) *site {
 	_ = far
 	s.set, s.near = end(t, all.Options{})
 	o.Connect = s.connect
+	o.Memory = cmp.Or(o.Memory, memory.New(256<<20))
 	o.KeepAlive = cmp.Or(o.KeepAlive, patience) // a busy machine makes no response a stream
 	known := o.Caller
 	o.Caller = func(r *http.Request) string {
@@ -217,6 +219,9 @@ func openWith(t *testing.T, o mcpfront.Options, server mcpmap.Server) *site {
 		s.front.Close(ctx)
 		if st := s.front.Stats(); st.Sessions != 0 || st.Streams != 0 || st.Stored != 0 {
 			t.Errorf("at the end: %+v", st)
+		}
+		if used, top := o.Memory.Used(), o.Memory.Top(1); used != 0 || len(top) != 0 {
+			t.Errorf("at the end %d octets are in use, of %v", used, top)
 		}
 	})
 	return s

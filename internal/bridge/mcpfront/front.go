@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -60,6 +61,13 @@ type Options struct {
 	// Empty omits it.
 	Identity string
 
+	// Memory is the budget for requests and answers. Nil: one of 256 MiB.
+	Memory *memory.Budget
+
+	// Served reports whether the caller may use any server. Of a caller that may not, bodies
+	// above 64 KiB are refused unread. Nil: every caller may.
+	Served func(caller string) bool
+
 	// Single means that only /mcp is served, which stands for Target: a server, or
 	// the default one if it is empty.
 	Single bool
@@ -88,6 +96,10 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20-8<<10)
+	o.Memory = cmp.Or(o.Memory, memory.New(256<<20))
+	if o.Served == nil {
+		o.Served = func(string) bool { return true }
+	}
 	o.MaxSessions = cmp.Or(o.MaxSessions, 1024)
 	o.MaxSessionsPerCaller = cmp.Or(o.MaxSessionsPerCaller, 64)
 	o.MaxStreams = cmp.Or(o.MaxStreams, 256)

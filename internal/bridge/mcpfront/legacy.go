@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -18,32 +19,32 @@ func (f *Front) sessionGone(w http.ResponseWriter, id []byte) {
 	f.refuse(w, http.StatusNotFound, refusal{code: mcpmap.CodeInternal, text: "unknown session", id: id, swp: profiles.NotFound})
 }
 
-// legacy takes a message of a client that has a session, or opens one.
-func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
+// legacy takes a message of a client that has a session, or opens one. It reports whether it
+// has passed held on, which is then released elsewhere.
+func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message, held *memory.Hold) (passed bool) {
 	id := m.ID()
 	if m.Kind() != mcpmap.Request {
 		id = nil
 	}
 	if m.Is(mcpmap.MethodInitialize) && m.Kind() == mcpmap.Request {
-		f.initialize(w, r, target, m)
-		return
+		return f.initialize(w, r, target, m, held)
 	}
 	if r.Header.Get(mcpheader.Session) == "" {
 		f.refuse(w, http.StatusBadRequest, refusal{
 			code: mcpmap.CodeInvalidRequest, id: id,
 			text: mcpheader.Session + " is missing: a request that is not of " + mcpmap.ModernVersion + " is part of a session, which initialize opens",
 		})
-		return
+		return false
 	}
 	s := f.session(r, target)
 	if s == nil {
 		f.sessionGone(w, id)
-		return
+		return false
 	}
 	defer s.release()
 	if !s.speaks(r) {
 		f.refuse(w, http.StatusBadRequest, refusal{code: mcpmap.CodeInvalidRequest, id: id, text: "MCP-Protocol-Version is not a version of this session"})
-		return
+		return false
 	}
 	switch m.Kind() {
 	case mcpmap.Response:
@@ -51,8 +52,9 @@ func (f *Front) legacy(w http.ResponseWriter, r *http.Request, target string, m 
 	case mcpmap.Notification:
 		s.notify(w, r, m)
 	default:
-		s.request(w, r, m)
+		return s.request(w, r, m, held)
 	}
+	return false
 }
 
 // speaks says whether the version that a request names, if it does, is one that the
@@ -73,21 +75,21 @@ func (s *frontSession) open() bool {
 
 // initialize opens a session. Its id goes with the head of the response, unless the
 // answer is there by then and opens none.
-func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
+func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message, held *memory.Hold) (passed bool) {
 	caller := f.opts.Caller(r)
 	link, err := f.opts.Connect(r.Context(), caller)
 	if err != nil {
 		f.writeJSON(w, http.StatusOK, f.failure(m.ID(), err))
-		return
+		return false
 	}
 	s, ok := f.open(caller, target, link)
 	if !ok {
 		f.refuse(w, http.StatusTooManyRequests, busy(m.ID(), "too many sessions"))
-		return
+		return false
 	}
 	defer s.release()
 	w.Header().Set(mcpheader.Session, s.id)
-	s.request(w, r, m)
+	return s.request(w, r, m, held)
 }
 
 // ended reports whether a request was ended at this side, not by its client.
@@ -96,16 +98,16 @@ func ended(ctx context.Context) bool {
 }
 
 // request passes a request on. It goes on when the client is gone, but not when its request
-// was ended here.
-func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Message) {
+// was ended here. held is released with the end of the call.
+func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap.Message, held *memory.Hold) (passed bool) {
 	fd, err := s.openFeed()
 	switch {
 	case errors.Is(err, errDropped): // since it was found
 		s.f.sessionGone(w, m.ID())
-		return
+		return false
 	case err != nil:
 		s.f.refuse(w, http.StatusTooManyRequests, busy(m.ID(), "too many exchanges of this session"))
-		return
+		return false
 	}
 	s.f.counts.legacy.Add(1)
 	me := &reader{left: make(chan struct{})}
@@ -121,9 +123,11 @@ func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap
 		defer s.work.Done()
 		defer s.release()
 		defer cancel()
+		defer held.Release()
 		s.call(ctx, fd, m)
 	}()
 	s.serve(w, r, fd, me, 0)
+	return true
 }
 
 // call executes a request. ctx is the context of the session.
@@ -136,17 +140,17 @@ func (s *frontSession) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 		link = s.link // no other goroutine has it yet
 		call.Events = s.initial(fd)
 	} else if link, call.Session, err = s.way(s.ctx); err != nil {
-		s.finish(fd, http.StatusOK, s.f.failure(m.ID(), err))
+		s.finish(fd, m.ID(), http.StatusOK, s.f.failure(m.ID(), err))
 		return
 	}
 	result, err := link.MCP.Do(ctx, call)
 	switch {
 	case errors.Is(err, mcpmap.ErrCancelled): // who cancels wants no answer
-		s.finish(fd, http.StatusOK, nil)
+		s.finish(fd, m.ID(), http.StatusOK, nil)
 	case err != nil:
-		s.finish(fd, http.StatusOK, s.f.failure(m.ID(), err))
+		s.finish(fd, m.ID(), http.StatusOK, s.f.failure(m.ID(), err))
 	default:
-		s.finish(fd, max(result.Status, http.StatusOK), s.opened(initialize, m, result))
+		s.finish(fd, m.ID(), max(result.Status, http.StatusOK), s.opened(initialize, m, result))
 		if result.Status == http.StatusNotFound && !initialize {
 			s.gone()
 		}

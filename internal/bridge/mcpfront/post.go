@@ -3,13 +3,14 @@ package mcpfront
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
+	"github.com/slimwire/swp/internal/memory"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -23,7 +24,14 @@ func (f *Front) post(w http.ResponseWriter, r *http.Request, target string) {
 		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+mcpheader.JSON+" and "+mcpheader.Events))
 		return
 	}
-	octets, ok := f.body(w, r)
+	held := f.opts.Memory.Hold(f.opts.Caller(r))
+	passed := false // to the call of a session, which goes on without the client
+	defer func() {
+		if !passed {
+			held.Release()
+		}
+	}()
+	octets, ok := f.body(w, r, held)
 	if !ok {
 		return
 	}
@@ -36,16 +44,17 @@ func (f *Front) post(w http.ResponseWriter, r *http.Request, target string) {
 	case err != nil:
 		f.refuse(w, http.StatusBadRequest, malformed(&m, err))
 	case m.Kind() == mcpmap.Request && (m.Modern() || modern(r)):
-		f.modern(w, r, target, &m)
+		f.modern(w, r, target, &m, held)
 	case m.Kind() == mcpmap.Notification && modern(r):
 		f.notify(w, r, target, "", octets)
 	default:
-		f.legacy(w, r, target, &m)
+		passed = f.legacy(w, r, target, &m, held)
 	}
 }
 
-// body reads the body of a request, within its bounds in octets and time.
-func (f *Front) body(w http.ResponseWriter, r *http.Request) (octets []byte, ok bool) {
+// body reads the body of a request, within its bounds in octets and time and as far as there is
+// room for it.
+func (f *Front) body(w http.ResponseWriter, r *http.Request, held *memory.Hold) (octets []byte, ok bool) {
 	limit := f.opts.MaxBody
 	long := func() {
 		w.Header().Set("Connection", "close") // the rest is not read
@@ -56,12 +65,26 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) (octets []byte, ok 
 		long()
 		return nil, false
 	}
+	if (size < 0 || size > memory.Small) && !f.opts.Served(f.opts.Caller(r)) {
+		w.Header().Set("Connection", "close")
+		f.refuse(w, http.StatusForbidden, refusal{
+			code: mcpmap.CodeInternal, text: "no access rule lets this caller use a server", swp: profiles.SecurityPolicy,
+		})
+		return nil, false
+	}
 	if size < 0 {
 		size = limit
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(f.opts.Body + time.Duration(size)*time.Second/(64<<10)))
-	octets, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	deadline := time.Now().Add(f.opts.Body + time.Duration(size)*time.Second/(64<<10))
+	_ = rc.SetReadDeadline(deadline)
+	octets, err := held.ReadAll(r.Context(), http.MaxBytesReader(w, r.Body, limit), r.ContentLength, deadline)
+	if errors.Is(err, memory.ErrFull) {
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Retry-After", "1")
+		f.refuse(w, http.StatusServiceUnavailable, busy(nil, "too many octets in flight"))
+		return nil, false
+	}
 	if errors.As(err, new(*http.MaxBytesError)) {
 		long()
 		return nil, false
@@ -90,7 +113,7 @@ func (f *Front) notify(w http.ResponseWriter, r *http.Request, target, session s
 
 // modern passes a request without session on. When the client closes the response,
 // the request is cancelled.
-func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message) {
+func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m *mcpmap.Message, held *memory.Hold) {
 	if e, wrong := mismatch(r, m); wrong {
 		f.refuse(w, http.StatusBadRequest, e)
 		return
@@ -113,7 +136,7 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 	if m.Is(mcpmap.MethodListen) {
 		defer context.AfterFunc(f.ctx, cancel)()
 	}
-	out := newResponse(f, w, cancel, prefersEvents(r))
+	out := newResponse(f, w, held, cancel, prefersEvents(r))
 	defer out.end()
 	link, err := f.opts.Connect(ctx, caller)
 	var result *mcpmap.Result
@@ -129,11 +152,11 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 	case ctx.Err() != nil: // nobody listens
 	case err != nil:
 		octets := f.failure(m.ID(), err)
-		out.finish(statusOf(octets), octets)
+		out.finish(m.ID(), statusOf(octets), octets)
 	case result.Status != 0:
-		out.finish(result.Status, result.Octets)
+		out.finish(m.ID(), result.Status, result.Octets)
 	default:
-		out.finish(statusOf(result.Octets), result.Octets)
+		out.finish(m.ID(), statusOf(result.Octets), result.Octets)
 	}
 }
 
@@ -143,14 +166,15 @@ type response struct {
 	events bool // a successful answer is always an event
 	cancel context.CancelFunc
 	timer  *time.Timer
+	held   *memory.Hold // used with mu held
 
 	mu   sync.Mutex
 	over bool
 	out  eventWriter
 }
 
-func newResponse(f *Front, w http.ResponseWriter, cancel context.CancelFunc, events bool) *response {
-	p := &response{cancel: cancel, events: events, out: eventWriter{f: f, w: w}}
+func newResponse(f *Front, w http.ResponseWriter, held *memory.Hold, cancel context.CancelFunc, events bool) *response {
+	p := &response{cancel: cancel, events: events, held: held, out: eventWriter{f: f, w: w}}
 	p.mu.Lock() // alive does not begin before it has its timer
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(f.opts.KeepAlive, p.alive)
@@ -172,9 +196,17 @@ func (p *response) alive() {
 func (p *response) notify(octets []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.over {
+	both := 2 * len(octets) // they and their event
+	switch {
+	case p.over:
+	case !p.held.Add(both):
+		p.out.f.counts.dropped.Add(1)
+		p.over = true // a gap would not be seen
+		p.cancel()
+	default:
 		p.out.add("", octets)
 		p.flush()
+		p.held.Sub(both)
 	}
 }
 
@@ -187,12 +219,25 @@ func (p *response) flush() {
 	p.timer.Reset(p.out.f.opts.KeepAlive)
 }
 
-// finish sends the answer.
-func (p *response) finish(status int, octets []byte) {
+// errAnswer replaces an answer for which there is no room. It is not retryable, because the
+// request was executed.
+var errAnswer = &profiles.Error{Code: profiles.RateLimitExceeded, Detail: "in_flight_bytes", Text: "there is no room for the answer", Pace: true}
+
+// finish sends the answer to the request with an id.
+func (p *response) finish(id []byte, status int, octets []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.over:
+	case !p.held.Add(len(octets)): // given back with the request
+		p.out.f.counts.dropped.Add(1)
+		octets = p.out.f.failure(id, errAnswer)
+		if p.out.begun || p.events {
+			p.out.add("", octets)
+			_ = p.out.flush()
+			break
+		}
+		p.out.f.writeJSON(p.out.w, http.StatusOK, octets)
 	case p.out.begun, p.events && status == http.StatusOK:
 		p.out.add("", octets)
 		_ = p.out.flush() // a client that is gone has cancelled nothing any more

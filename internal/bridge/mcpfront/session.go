@@ -11,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -38,6 +39,7 @@ type frontSession struct {
 	feedsMade uint64
 	entries   []entry // of all feeds, the oldest first
 	octets    int64
+	held      *memory.Hold // of the entries
 	dropped   bool
 	changed   chan struct{} // closed when there is something new
 	uses      int           // requests and calls now
@@ -63,7 +65,7 @@ const leaveTime = 5 * time.Second
 // open enters a new session.
 func (f *Front) open(caller, target string, link *Link) (*frontSession, bool) {
 	s := &frontSession{
-		f: f, id: rand.Text(), caller: caller, target: target, link: link,
+		f: f, held: f.opts.Memory.Hold(caller), id: rand.Text(), caller: caller, target: target, link: link,
 		asked: make(map[string]waiting), feeds: make(map[uint64]*feed), changed: make(chan struct{}), uses: 1,
 	}
 	s.feeds[0] = &feed{told: true}
@@ -74,6 +76,7 @@ func (f *Front) open(caller, target string, link *Link) (*frontSession, bool) {
 	defer f.mu.Unlock()
 	if f.closed || f.ctx.Err() != nil || len(f.sessions) >= f.opts.MaxSessions || f.perCaller[caller] >= f.opts.MaxSessionsPerCaller {
 		s.cancel()
+		s.held.Release()
 		return nil, false
 	}
 	f.sessions[s.id] = s
@@ -142,6 +145,7 @@ func (s *frontSession) drop() bool {
 	s.asked = make(map[string]waiting)
 	s.dropped = true
 	s.discard(func(e entry) bool { return e.feed.reader == nil }) // the others are on their way
+	s.held.Close()
 	s.wake()
 	s.mu.Unlock()
 	for _, a := range asked {
