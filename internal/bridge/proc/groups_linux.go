@@ -43,7 +43,7 @@ func statOf(pid int) (pgrp int, start uint64, ok bool) {
 	return pgrp, start, err1 == nil && err2 == nil
 }
 
-// end kills what is left of a group.
+// end kills what is left of a group; with an id of 0, all processes with its mark.
 func (g *group) end(id int, ended func(pid int)) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -58,7 +58,7 @@ func (g *group) end(id int, ended func(pid int)) {
 
 // kill kills a process if it belongs to the group.
 func (g *group) kill(id, pid int) bool {
-	if pgrp, _, ok := statOf(pid); !ok || pgrp != id {
+	if pgrp, _, ok := statOf(pid); !ok || id > 0 && pgrp != id {
 		return false
 	}
 	fd, err := unix.PidfdOpen(pid, 0) // from here the process cannot be mistaken for a later one
@@ -72,7 +72,7 @@ func (g *group) kill(id, pid int) bool {
 // has reports whether a process belongs to the group.
 func (g *group) has(id, pid int) bool {
 	pgrp, start, ok := statOf(pid)
-	if !ok || pgrp != id || start < g.Start || pid == id && start != g.Start {
+	if !ok || start < g.Start || id > 0 && (pgrp != id || pid == id && start != g.Start) {
 		return false
 	}
 	for entry := range bytes.SplitSeq(environOf(pid), []byte{0}) {

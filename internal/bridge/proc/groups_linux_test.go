@@ -86,6 +86,59 @@ func TestGW11AGroupThatACrashHasLeftIsEnded(t *testing.T) {
 	}
 }
 
+// The crash may come while a program is started, before its process group is kept.
+func TestGW11AGroupThatWasOnlyAnnouncedIsEnded(t *testing.T) {
+	for name, half := range map[string]int{"no file": 0, "half a file": 10} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			g, _ := openGroups(t, dir)
+			p, child := parent(t, g)
+			file := g.path(p.PID())
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var of group
+			if err := json.Unmarshal(text, &of); err != nil {
+				t.Fatal(err)
+			}
+			g.write(announced+of.Mark, g.start, of.Mark)
+			if err := os.WriteFile(file, text[:half], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if half == 0 {
+				_ = os.Remove(file)
+			}
+			crash(t, p)
+			if _, ended := openGroups(t, dir); !slices.Equal(ended, []int{child}) {
+				t.Errorf("ended %v, want %d", ended, child)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%v is left, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestAProgramThatCannotStartLeavesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	g, _ := openGroups(t, dir)
+	file := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(file, []byte("#!/does/not/exist"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := Resolve(Config{Command: file, Path: os.Getenv("PATH"), Groups: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := program.Start(); err == nil {
+		t.Fatal("it has started")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
 func TestAProgramThatEndsLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	g, _ := openGroups(t, dir)

@@ -120,10 +120,11 @@ func (p *Program) Start(more ...string) (*Process, error) {
 			break
 		}
 	}
+	mark := p.cfg.Groups.announce()
 	cmd := &exec.Cmd{
 		Path: p.path,
 		Args: append([]string{p.cfg.Command}, p.cfg.Args...),
-		Env:  slices.Concat([]string{"PATH=" + p.cfg.Path}, p.cfg.Env, more, p.cfg.Groups.environ()),
+		Env:  slices.Concat([]string{"PATH=" + p.cfg.Path}, p.cfg.Env, more, environ(mark)),
 		Dir:  p.cfg.Dir, Stdin: in.r, Stdout: out.w, Stderr: errs.w,
 	}
 	confine(cmd)
@@ -136,9 +137,10 @@ func (p *Program) Start(more ...string) (*Process, error) {
 	started := &Process{Stdin: in.w, Stdout: out.r, Stderr: errs.r, cmd: cmd, groups: p.cfg.Groups}
 	if err != nil {
 		started.Close()
+		p.cfg.Groups.keep(0, mark)
 		return nil, err
 	}
-	p.cfg.Groups.keep(started.PID())
+	p.cfg.Groups.keep(started.PID(), mark)
 	return started, nil
 }
 
