@@ -90,9 +90,9 @@ func (o Options) config() *quic.Config {
 }
 
 // Dial connects to addr, host:port, from a new UDP socket, and returns after this side has
-// verified the peer. The peer may still refuse this side; the cause of the connection's
-// Context then says so. If it closes the connection at once with a code, the error of Dial
-// may be the *transport.CloseError.
+// verified the peer. The peer may still refuse this side, or close the connection with a code
+// at once: the cause of the connection's Context then says so, or the error of Dial, whichever
+// is first.
 func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Options) (transport.Conn, error) {
 	opts = opts.withDefaults()
 	host, _, err := net.SplitHostPort(addr)
