@@ -23,6 +23,11 @@ type Delegation struct {
 	Scopes  []string  // of the last credential, in its order
 	Expires time.Time // the earliest expiry of the credentials
 	Depth   int       // the number of credentials
+
+	// Watch calls ended once, on another goroutine, with the error of Chains.Delegation when
+	// the chain ends, unless stop is called before. Work under the chain ends then. Nil: the
+	// end of the chain is not noticed.
+	Watch func(ended func(*Error)) (stop func())
 }
 
 // Chains knows the credentials that were presented to this endpoint.

@@ -105,8 +105,9 @@ type Profile struct {
 	// profile has no such work.
 	Review func()
 
-	// Reviews says that Review also ends the held exchanges of the profile. If it is not set,
-	// the endpoint ends them; see Permit.
+	// Reviews says that the profile itself ends its held exchanges, if the rules no longer
+	// allow them or their chain of credentials has ended. If it is not set, the endpoint ends
+	// them; see Permit and Delegation.Watch.
 	Reviews bool
 
 	// Crossing says how messages of the profile are forwarded to a partner. Nil: none is,

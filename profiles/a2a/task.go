@@ -64,9 +64,25 @@ func (t *task) startTimers(left time.Duration) {
 	if t.over || s.closed {
 		return
 	}
+	if t.Chain != "" {
+		s.work.Go(t.watchChain)
+	}
 	t.expiry = s.later(left, func() { t.fail(reasonDeadline) })
 	if !isOperation(t.Kind) {
 		t.ack = s.later(ackWait, t.acknowledge)
+	}
+}
+
+// watchChain ends the task with its chain of credentials.
+func (t *task) watchChain() {
+	ctx, err := t.withDelegation(t.ctx)
+	if err != nil {
+		t.fail(chainReason(err))
+		return
+	}
+	if d := profiles.DelegationOf(ctx); d != nil && d.Watch != nil {
+		stop := d.Watch(func(why *profiles.Error) { t.fail(chainReason(why)) })
+		context.AfterFunc(t.ctx, stop)
 	}
 }
 

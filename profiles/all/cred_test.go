@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,7 +212,7 @@ func TestCredentialsGoWithATask(t *testing.T) {
 	}
 }
 
-func TestPR12ATaskThatWaitsIsLookedAtWhenItBegins(t *testing.T) {
+func TestTL17TheTasksUnderAChainEndWithIt(t *testing.T) {
 	release, began := make(chan struct{}), make(chan string, 3)
 	opts := credOptions(t)
 	server := newSet(t, all.Options{Cred: opts, A2A: a2a.Options{Store: opts.Store.(a2a.Store), Workers: []a2a.Registration{{
@@ -255,14 +256,24 @@ func TestPR12ATaskThatWaitsIsLookedAtWhenItBegins(t *testing.T) {
 		t.Fatal(got)
 	}
 	second := send("second")
+	without, err := ask.A2A.Send(t.Context(), session, &a2a.Task{Kind: "k", Input: []byte("without")}, a2a.SendOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(without.Close)
 	if err := cred.End(t.Context(), lane, sync, chain, ""); err != nil {
 		t.Fatal(err)
 	}
-	close(release)
-	if r := end(first); !r.OK {
-		t.Errorf("the task that ran: %+v", r)
+	for _, d := range []*a2a.Delivery{first, second} {
+		if r := end(d); r.OK || !strings.HasPrefix(r.Reason, a2a.ReasonChain) {
+			t.Errorf("%+v", r)
+		}
 	}
-	if r := end(second); r.OK || len(began) > 0 {
-		t.Errorf("the task that waited: %+v, begun %d", r, len(began))
+	close(release)
+	if r := end(without); !r.OK {
+		t.Errorf("the task without a chain: %+v", r)
+	}
+	if got := <-began; got != "without" {
+		t.Errorf("begun: %s", got)
 	}
 }

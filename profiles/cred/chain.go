@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
 
@@ -19,6 +22,11 @@ type chain struct {
 	links   []link
 	revoked bool
 	buried  int64 // end of the revocation, on the steady clock; 0 is for ever
+
+	// gone are the digests of the tokens of a revoked chain. The last others of them are
+	// revoked for other owners too.
+	gone   []string
+	others int
 
 	version uint64        // of the record
 	kept    int           // links in the record
@@ -65,7 +73,42 @@ func (c *chain) revoke() {
 	if !c.links[0].endless {
 		c.buried = c.links[0].until
 	}
+	if c.kind == JWT {
+		for i := range c.links {
+			c.gone = append(c.gone, string(c.links[i].sum[:]))
+		}
+		c.others = len(c.links) - c.mine()
+	}
 	c.revoked, c.links = true, nil
+}
+
+// mine returns the place of the first token that its owner may revoke for everybody: one of
+// which it is the issuer or the subject, or a first credential that is its own. It may
+// revoke those after it, too, because they derive from it. A caller that a peer asserts may
+// not, because the peer has other callers.
+func (c *chain) mine() int {
+	if profiles.For(c.owner) != "" {
+		return len(c.links)
+	}
+	for i := range c.links {
+		l := &c.links[i]
+		if l.subject == c.owner || l.issuer == c.owner || i == 0 && (l.bearer || l.leaf != "") {
+			return i
+		}
+	}
+	return len(c.links)
+}
+
+// tokens yields the digests of the tokens of a revoked chain, and whether they are revoked
+// for other owners too.
+func (c *chain) tokens() iter.Seq2[[sha256.Size]byte, bool] {
+	return func(yield func([sha256.Size]byte, bool) bool) {
+		for i, sum := range c.gone {
+			if !yield([sha256.Size]byte([]byte(sum)), i >= len(c.gone)-c.others) {
+				return
+			}
+		}
+	}
 }
 
 // encode writes the record of a chain: a protobuf message without a schema. Its field
@@ -81,7 +124,10 @@ func (c *chain) encode() []byte {
 	for i := range c.links {
 		dst = p1.AppendBytes(dst, 8, c.links[i].encode())
 	}
-	return dst
+	for _, sum := range c.gone {
+		dst = p1.AppendBytes(dst, 9, sum)
+	}
+	return p1.AppendUint(dst, 10, uint64(c.others))
 }
 
 func (l *link) encode() []byte {
@@ -103,14 +149,19 @@ func (l *link) encode() []byte {
 // decode reads c from a record.
 func (c *chain) decode(value []byte) error {
 	*c = chain{}
+	var others uint64
 	err := p1.Scan(value, &c.owner, &c.id, &c.kind, &c.nonce, &c.made, &c.revoked, &c.buried, func(message []byte) error {
 		c.links = append(c.links, link{})
 		return c.links[len(c.links)-1].decode(message)
-	})
+	}, &c.gone, &others)
+	c.others = int(min(others, maxDepth))
+	size := func(sum string) bool { return len(sum) != sha256.Size }
 	c.kept = len(c.links)
 	switch {
 	case err != nil:
 		return damaged(err)
+	case slices.ContainsFunc(c.gone, size) || len(c.gone) > maxDepth || c.others > len(c.gone):
+		return errors.New("cred: stored chain: digests of revoked tokens")
 	case len(c.nonce) != nonceSize || c.revoked != (len(c.links) == 0) || len(c.links) > maxDepth:
 		return fmt.Errorf("cred: stored chain: nonce of %d octets, %d links, revoked %v", len(c.nonce), len(c.links), c.revoked)
 	}

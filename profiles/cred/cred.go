@@ -43,7 +43,10 @@
 //     neither: owners choose long random ids.
 //
 // A revoked chain stays revoked at least until its first credential expires, also
-// after a restart. If its first credential has no expiry the chain stays revoked
+// after a restart. So do its tokens: its owner cannot present them again. Other owners
+// cannot either, and their chains with these tokens end, from the first token on that the
+// owner of the revoked chain has issued, is the subject of, or may use. Work under a chain
+// watches it, see profiles.Delegation. If its first credential has no expiry the chain stays revoked
 // for ever, and counts against the bound of its owner.
 //
 // # Storage
@@ -260,6 +263,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 		Handler: profiles.HandlerFunc(s.serve),
 		Check:   check,
 		Refusal: refusals.Refusal,
+		Review:  s.review,
 	}
 	return s, nil
 }

@@ -2,9 +2,13 @@ package cred_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slimwire/swp/internal/access/token"
@@ -373,4 +377,87 @@ func TestOptionsHaveTheirBounds(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+}
+
+// A delegate that has the octets cannot present the tokens of a revoked chain again, also
+// after a restart. Its owner revokes what is its own, and nothing of others.
+func TestTL17TheTokensOfARevokedChainCannotBePresentedAgain(t *testing.T) {
+	dir, c := t.TempDir(), new(clock)
+	engine := memory(t, dir)
+	open := func() *world { return newWorldAt(t, c, func(o *cred.Options) { o.Store = engine }) }
+	w := open()
+	first, other := issued(t, idp, alice, "r", time.Hour, nil), issued(t, idp, alice, "r w", time.Hour, nil)
+	toBob, toCarol := issued(t, alice, bob, "r", time.Hour, nil), issued(t, alice, carol, "r", time.Hour, nil)
+	a, b, k := w.peer(alice), w.peer(bob), w.peer(carol)
+	w.want("bob", a.present("jwt", first, "bob")+a.delegate("bob", toBob, time.Hour), "")
+	w.want("bob has presented it himself", b.present("jwt", first, "own")+b.delegate("own", toBob, time.Hour), "")
+	w.want("carol", a.present("jwt", first, "carol")+a.delegate("carol", toCarol, time.Hour), "")
+	w.want("bob uses both", b.use("bob")+b.use("own"), "bob [r] 2bob [r] 2")
+
+	// Bob was given only the second token, and may not take the first from alice.
+	w.want("bob revokes", b.revoke("own")+k.use("carol")+a.use("bob"), "carol [r] 2no")
+	w.want("the first token", a.present("jwt", first, "again"), "")
+
+	w.want("alice revokes", a.revoke("bob"), "")
+	for range 2 {
+		w.want("the same tokens", b.present("jwt", first, "new")+a.present("jwt", first, "new"), cred.CodeRevoked+cred.CodeRevoked)
+		w.want("another chain of alice", k.use("carol"), "carol [r] 2")
+		w.want("which she continues", a.present("jwt", first, "carol"), "")
+		w.want("another token", a.present("jwt", other, "other"), "")
+		w.want("with the old delegation", a.delegate("other", toBob, time.Hour), cred.CodeRevoked)
+		if err := engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+		engine = memory(t, dir)
+		w = open()
+		a, b, k = w.peer(alice), w.peer(bob), w.peer(carol)
+	}
+	c.pass(time.Hour)
+	w.want("the revocation is not kept for longer than the tokens are valid", b.present("jwt", first, "new"), cred.CodeExpired)
+}
+
+// Work under a chain learns of its end: by revocation, at its expiry, and of another owner.
+func TestTL17WorkUnderAChainEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldAt(t, new(clock), func(o *cred.Options) { o.Now, o.Elapsed = time.Now, nil })
+		a, b := w.peer(alice), w.peer(bob)
+		token := func(life time.Duration) []byte {
+			return sign(t, idp, map[string]any{"iss": idp, "sub": alice, "aud": here, "exp": time.Now().Add(life).Unix()})
+		}
+		given := sign(t, alice, map[string]any{"iss": alice, "sub": bob, "aud": here, "exp": time.Now().Add(time.Hour).Unix()})
+		long, until := token(time.Hour), uint64(time.Now().Add(time.Hour/2).UnixMilli())
+		w.want("chains", a.present("jwt", token(time.Minute), "short")+a.present("jwt", long, "long")+a.delegateUntil("long", given, until)+
+			b.present("jwt", long, "own")+b.delegateUntil("own", given, until)+a.present("jwt", token(2*time.Hour), "other"), "")
+		ended := make(map[string]*profiles.Error)
+		var mu sync.Mutex
+		under := func(p *peer, id string) (stop func()) {
+			d, err := w.Delegation(&p.who, []byte(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Watch(func(why *profiles.Error) { mu.Lock(); ended[p.who.Identity+id] = why; mu.Unlock() })
+		}
+		said := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if got := slices.Sorted(maps.Keys(ended)); !slices.Equal(got, want) {
+				t.Errorf("ended: %q, want %q", got, want)
+			}
+			clear(ended)
+		}
+		for _, id := range []string{"short", "long", "other"} {
+			defer under(a, id)()
+		}
+		defer under(b, "own")()
+		under(a, "long")()
+		said()
+		time.Sleep(2 * time.Minute)
+		said(alice + "short")
+		w.want("revoke", a.revoke("long"), "")
+		said(alice+"long", bob+"own")
+		time.Sleep(time.Hour)
+		said()
+	})
 }

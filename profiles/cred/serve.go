@@ -31,7 +31,10 @@ func check(env *e1.Envelope) error { return new(Err).Decode(env.Payload) }
 // errUnknown refuses a chain_id without a chain, and the chain of another owner.
 var errUnknown = refuse(CodeInvalid, "there is no such chain")
 
-var errRevoked = refuse(CodeRevoked, "the chain is revoked")
+var (
+	errRevoked = refuse(CodeRevoked, "the chain is revoked")
+	errToken   = refuse(CodeRevoked, "the token belongs to a revoked chain")
+)
 
 func (s *Service) bounds(credential, chainID []byte) error {
 	switch {
@@ -84,6 +87,8 @@ func (s *Service) start(req *profiles.Request, kind, id string, credential []byt
 	owner := req.Identity()
 	c := t.find(owner, id, now)
 	switch {
+	case (c == nil || c.ended(now)) && t.refuses(owner, l.sum, now):
+		return errToken
 	case c == nil:
 		c = &chain{owner: owner, id: id}
 		c.begin(kind, now, l)
@@ -169,6 +174,8 @@ func (s *Service) parent(req *profiles.Request, m *Delegate, sum [sha256.Size]by
 	case c.kind == JWT && c.extends(sum) > 0:
 		s.again(c, c.extends(sum), m.Delegation, req)
 		return "", link{}, 0, nil
+	case c.kind == JWT && t.refuses(c.owner, sum, now):
+		return "", link{}, 0, errToken
 	case len(c.links) >= limits.MaxDepth:
 		return "", link{}, 0, refuse(CodeLimit, "the chain has %d parts, want at most %d", len(c.links), limits.MaxDepth)
 	}
@@ -231,6 +238,7 @@ func (s *Service) revoke(req *profiles.Request) error {
 	c.revoke()
 	t.index(c)
 	s.save(c, req)
+	s.reviewLater()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package cred
 
 import (
+	"crypto/sha256"
 	"math"
 	"sync"
 
@@ -14,10 +15,14 @@ type table struct {
 	given  map[string]map[string]*chain // by keyOf of the last subject, if that is not the owner; then by key
 	counts map[string]int               // by owner
 	soon   int64                        // no chain ends before this time of the steady clock
+
+	revoked map[[sha256.Size]byte]map[*chain]bool // revoked chains by the digests of their tokens; true: for other owners too
+	watches map[*watch]struct{}
 }
 
 func (t *table) init() {
 	t.own, t.given, t.counts = make(map[string]*chain), make(map[string]map[string]*chain), make(map[string]int)
+	t.revoked, t.watches = make(map[[sha256.Size]byte]map[*chain]bool), make(map[*watch]struct{})
 	t.soon = math.MaxInt64
 }
 
@@ -96,6 +101,12 @@ func (t *table) index(c *chain) {
 	if until := c.until(); until != 0 {
 		t.soon = min(t.soon, until)
 	}
+	for sum, others := range c.tokens() {
+		if t.revoked[sum] == nil {
+			t.revoked[sum] = make(map[*chain]bool)
+		}
+		t.revoked[sum][c] = others
+	}
 	subject := c.subject()
 	if subject == "" {
 		return
@@ -108,6 +119,12 @@ func (t *table) index(c *chain) {
 }
 
 func (t *table) unindex(c *chain) {
+	for sum := range c.tokens() {
+		delete(t.revoked[sum], c)
+		if len(t.revoked[sum]) == 0 {
+			delete(t.revoked, sum)
+		}
+	}
 	subject := c.subject()
 	if subject == "" {
 		return
@@ -119,13 +136,37 @@ func (t *table) unindex(c *chain) {
 	}
 }
 
+// refuses reports whether an owner may not present a token: it belongs to a revoked chain.
+// The caller holds mu.
+func (t *table) refuses(owner string, sum [sha256.Size]byte, now int64) bool {
+	for c, others := range t.revoked[sum] {
+		if (others || c.owner == owner) && !c.over(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// dead reports whether the owner of another chain has revoked a token of c. The caller
+// holds mu.
+func (t *table) dead(c *chain, now int64) bool {
+	for i := range c.links {
+		for other, others := range t.revoked[c.links[i].sum] {
+			if others && other.owner != c.owner && !other.over(now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // delegated returns the only chain of an id that was delegated to an identity, or
 // nil. The caller holds mu.
 func (t *table) delegated(identity, id string, now int64) *chain {
 	var found *chain
 	for _, c := range t.given[keyOf(identity, id)] {
 		switch {
-		case c.ended(now):
+		case c.ended(now), t.dead(c, now):
 		case found != nil:
 			return nil
 		default:

@@ -29,13 +29,17 @@ func (s *Service) Delegation(peer *profiles.Peer, chainID []byte) (*profiles.Del
 		return nil, profiles.ErrRevoked
 	case own && c.ended(now):
 		return nil, profiles.ErrExpired
-	case c == nil, c.revoked, c.ended(now), !s.trusted(c), !c.usable(peer):
+	case own && t.dead(c, now):
+		return nil, profiles.ErrRevoked
+	case c == nil, c.revoked, c.ended(now), !s.trusted(c), !c.usable(peer), t.dead(c, now):
 		return nil, profiles.ErrChain
 	}
+	until := c.links[len(c.links)-1].until
 	first, last := &c.links[0], &c.links[len(c.links)-1]
 	return &profiles.Delegation{
 		ChainID: c.id, Owner: c.owner, Type: c.kind, Issuer: first.issuer, Subject: last.subject,
 		Scopes: slices.Clone(last.scopes), Expires: time.UnixMilli(last.expires), Depth: len(c.links),
+		Watch: func(ended func(*profiles.Error)) func() { return s.watch(peer, id, until, ended) },
 	}, nil
 }
 

@@ -192,7 +192,7 @@ func New(opts Options) (*Bus, error) {
 	}
 	b.profile = &profiles.Profile{
 		ID:   ProfileID,
-		Name: Name, Review: b.review, Reviews: true,
+		Name: Name, Review: b.review,
 		Types: []profiles.Type{
 			{ID: TypePublish, Name: "EVT_PUBLISH", Role: profiles.Initiating},
 			{ID: TypeSubscribe, Name: "EVT_SUBSCRIBE", Role: profiles.Initiating},

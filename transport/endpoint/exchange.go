@@ -119,6 +119,7 @@ type exchange struct {
 	gone    bool      // the connection was lost when the exchange ended without an answer
 	place   *deferral // of a deferred message, in the order of its stream
 	why     error     // it was revoked; nil: not so
+	unwatch func()    // of its chain of credentials; nil: there is none
 
 	mu       sync.Mutex
 	answered bool // a terminal answer was sent
@@ -166,6 +167,9 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	e.req.Exchange = taken{}
 	l.hold()
 	l.taken, l.traced, l.account.record = e, nil, nil
+	if l.carries {
+		e.watch()
+	}
 	if e.account.reviews != s.ep.reviews.Load() { // before the table had it
 		go e.review()
 	}
@@ -412,6 +416,9 @@ func (e *exchange) carryOut(v Verdict) {
 		e.leaveQueue()
 	} else {
 		e.cancel(e.why)
+		if e.unwatch != nil {
+			e.unwatch()
+		}
 	}
 	s.touch(time.Now()) // idle begins here
 	s.mu.Lock()

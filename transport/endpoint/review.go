@@ -99,3 +99,16 @@ func (e *exchange) revoke(why *profiles.Error) {
 	e.mu.Unlock()
 	e.end(why, false)
 }
+
+// watch ends the exchange with its chain of credentials.
+func (e *exchange) watch() {
+	d := profiles.DelegationOf(e.ctx)
+	if d == nil || d.Watch == nil || e.profile != nil && e.profile.Reviews {
+		return
+	}
+	e.unwatch = d.Watch(func(why *profiles.Error) {
+		fault := *why
+		fault.Domain = true // the chain was valid when the message came
+		e.revoke(&fault)
+	})
+}

@@ -118,3 +118,44 @@ func TestTL15ARuleRemovedWhileAnExchangeBegins(t *testing.T) {
 		}
 	})
 }
+
+// An exchange ends with its chain of credentials.
+func TestTL17AnExchangeEndsWithItsChain(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		ended, watched := make(chan func(*profiles.Error), 2), make(chan struct{}, 2)
+		under := endpoint.ContextFunc(func(ctx context.Context, _ *profiles.Profile, req *profiles.Request) context.Context {
+			if string(req.Payload) == "free" {
+				return ctx
+			}
+			return profiles.WithDelegation(ctx, &profiles.Delegation{Watch: func(f func(*profiles.Error)) func() {
+				ended <- f
+				return func() { watched <- struct{}{} }
+			}})
+		})
+		held := make(chan profiles.Responder, 3)
+		p := telling(profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			_, w, err := req.Hold()
+			held <- w
+			return err
+		}))
+		r := newRigOn(t, pipe, endpoint.Options{Tracer: under, Bounds: endpoint.Bounds{ErrorBudget: 1}}, p)
+		r.good = nil
+		for _, name := range []string{"free", "one", "two"} {
+			r.send(t, request(name+"-------------", name))
+		}
+		synctest.Wait()
+		(<-ended)(profiles.ErrRevoked)
+		if env := r.recv(t); env.MsgType != typeError || string(env.MsgID) != "one-------------" {
+			t.Errorf("%+v", env)
+		}
+		for i, want := range []bool{false, true, false} {
+			w := <-held
+			if over := w.Context().Err() != nil; over != want {
+				t.Errorf("exchange %d is over: %v", i, over)
+			}
+			w.Fail(nil)
+		}
+		<-watched
+		<-watched // nothing is watched any more
+	})
+}

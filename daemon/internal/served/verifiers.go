@@ -81,7 +81,7 @@ func (v *Verifiers) Prepare(c *config.Config) (part.Change, error) {
 		Commit: func() bool {
 			v.put(e)
 			_ = v.served.set.Cred.SetLimits(v.options(&c.Cred)) // the configuration was checked
-			return false
+			return true
 		},
 	}, err
 }
