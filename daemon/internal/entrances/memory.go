@@ -25,6 +25,9 @@ type Memory struct {
 	part.Passive
 	Budget *memory.Budget // of limits.in_flight_bytes
 
+	peak int // of its use since memory was last given back
+	due  int // runs of the garbage collector to give it back
+
 	limit uint64
 	used  func() uint64
 	short atomic.Bool
@@ -88,10 +91,38 @@ func (g *Memory) Look(h *part.Health) {
 
 // Serve implements part.Part: it measures the memory periodically.
 func (g *Memory) Serve(ctx context.Context) {
-	if g.limit == 0 {
-		return
+	part.Every(ctx, 500*time.Millisecond, func() {
+		g.giveBack()
+		if g.limit > 0 {
+			g.measure()
+		}
+	})
+}
+
+const (
+	// muchMemory is the peak of the budget's use from which on its memory is given back.
+	muchMemory = 16 << 20
+
+	// collections is how many runs of the garbage collector give memory back. The first makes
+	// the pools of buffers forget what they have not lent, the second frees it, and after the
+	// third the runtime knows that the heap is small, and returns the rest to the system.
+	collections = 3
+)
+
+// giveBack runs the garbage collector when less than half of the last peak of the budget is in
+// use. An idle process would run it every two minutes only.
+func (g *Memory) giveBack() {
+	used := g.Budget.Used()
+	switch {
+	case used > g.peak:
+		g.peak, g.due = used, 0
+	case g.peak >= muchMemory && used < g.peak/2:
+		g.peak, g.due = used, collections
 	}
-	part.Every(ctx, 500*time.Millisecond, g.measure)
+	if g.due > 0 {
+		g.due--
+		runtime.GC()
+	}
 }
 
 // measure runs the garbage collector before it decides that memory is short, because the

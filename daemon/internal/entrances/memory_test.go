@@ -1,10 +1,16 @@
 package entrances
 
 import (
+	"runtime"
+	"runtime/metrics"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/memory"
 )
 
 func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
@@ -36,4 +42,41 @@ func TestRS03ShortMemoryIsNotReadyAndRecovers(t *testing.T) {
 	if v := look(); len(v.Reasons) > 0 {
 		t.Errorf("health %+v", v)
 	}
+}
+
+// Large buffers return to their pool, and nothing else happens in the process.
+func TestRS13MemoryGoesBackAfterAPeak(t *testing.T) {
+	effort.Unwatched(t)
+	const size, n = 8 << 20, 24
+	g := NewMemory(256 << 20)
+	resident := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64() - s[1].Value.Uint64()
+	}
+	before := resident()
+	share := g.Budget.Share("a")
+	var pool frame.Pool
+	var list [][]byte
+	for range n {
+		share.Try(size, memory.Large)
+		b := pool.Get(size)
+		clear(b[:cap(b)])
+		list = append(list, b)
+	}
+	g.giveBack() // Serve calls it twice a second
+	for _, b := range list {
+		pool.Put(b)
+		share.Give(size, memory.Large)
+	}
+	list = nil
+	for range 2 * collections {
+		g.giveBack()
+	}
+	for end := time.Now().Add(time.Minute); resident() > before+n*size/4; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d MiB are held a minute later, %d MiB before", resident()>>20, before>>20)
+		}
+	}
+	runtime.KeepAlive(&pool)
 }
