@@ -186,7 +186,7 @@ type Session interface {
 	// Call opens a lane, calls on it, and closes the lane with the call.
 	Call(ctx context.Context, env e1.Envelope) (Call, error)
 
-	// Send sends on the lane that all one-way messages of this session share.
+	// Send sends on a lane that the one-way messages of a profile share.
 	Send(ctx context.Context, env e1.Envelope) error
 
 	// Context ends with the connection; context.Cause returns the reason.

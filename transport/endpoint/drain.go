@@ -52,7 +52,7 @@ func (s *Session) onlyLong() bool {
 // half-closed and waits only for exchanges without an expected end.
 func (s *Session) closeHalfOpen() {
 	s.mu.Lock()
-	only := s.only
+	only := s.shared[0]
 	s.mu.Unlock()
 	only.out.finish()
 	s.close(profiles.OK, ErrEnded)

@@ -154,7 +154,7 @@ func (l *lane) run() {
 	l.s.failCallsOf(l, ErrNoAnswer)
 	s := l.s
 	if s.conn.Multiplexed() {
-		s.replaceOnly(l)
+		s.unshare(l)
 	}
 	s.removeLane(l)
 	l.release()

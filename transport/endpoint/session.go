@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ type Session struct {
 	share     *memory.Share // of its identity, in the budget of the endpoint
 
 	mu        sync.Mutex
-	only      *lane              // the one stream, or the stream of Send
+	shared    map[uint64]*lane   // the one stream, under 0; on a multiplexed connection the streams of Send by profile
 	lanes     map[*lane]struct{} // streams that are read
 	lastLane  uint64
 	inflight  map[string]*exchange // requests of the peer that have no terminal answer yet
@@ -235,11 +236,13 @@ func (s *Session) keep(n int) {
 
 func (s *Session) touch(now time.Time) { s.touched.Store(now.UnixMicro()) }
 
-// onlyLane returns the shared stream: the only stream of the connection, or on a
-// multiplexed connection the stream of Send, opened at its first use.
-func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
+// onlyLane returns the only stream of a connection.
+func (s *Session) onlyLane(ctx context.Context) (*lane, error) { return s.sharedLane(ctx, 0) }
+
+// sharedLane returns the stream of a key of shared. It opens the stream at its first use.
+func (s *Session) sharedLane(ctx context.Context, key uint64) (*lane, error) {
 	s.mu.Lock()
-	l := s.only
+	l := s.shared[key]
 	s.mu.Unlock()
 	if l != nil {
 		return l, nil
@@ -250,7 +253,7 @@ func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 	}
 	l = s.newLane(stream, s.conn.Multiplexed())
 	s.mu.Lock()
-	if other := s.only; other != nil {
+	if other := s.shared[key]; other != nil {
 		s.mu.Unlock()
 		if s.conn.Multiplexed() {
 			go l.run()
@@ -258,7 +261,10 @@ func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 		}
 		return other, nil
 	}
-	s.only = l
+	if s.shared == nil {
+		s.shared = make(map[uint64]*lane)
+	}
+	s.shared[key] = l
 	s.mu.Unlock()
 	if s.conn.Multiplexed() {
 		go l.run()
@@ -266,16 +272,20 @@ func (s *Session) onlyLane(ctx context.Context) (*lane, error) {
 	return l, nil
 }
 
-// borrowOnly is onlyLane with a reference that the caller must release. Without it the
-// stream of Send might end and its lane be reused at any time.
-func (s *Session) borrowOnly(ctx context.Context) (*lane, error) {
+// borrow is sharedLane for a message of a profile, with a reference that the caller must
+// release. Without it the stream might end and its lane be reused at any time.
+func (s *Session) borrow(ctx context.Context, profile uint64) (*lane, error) {
+	key := profile
+	if !s.conn.Multiplexed() {
+		key = 0
+	}
 	for {
-		l, err := s.onlyLane(ctx)
+		l, err := s.sharedLane(ctx, key)
 		if err != nil {
 			return nil, err
 		}
 		s.mu.Lock()
-		ok := s.only == l && l.hold()
+		ok := s.shared[key] == l && l.hold()
 		s.mu.Unlock()
 		switch {
 		case ok:
@@ -286,15 +296,14 @@ func (s *Session) borrowOnly(ctx context.Context) (*lane, error) {
 	}
 }
 
-// replaceOnly forgets the stream of Send after its end; the next Send opens another.
-func (s *Session) replaceOnly(l *lane) {
+// unshare forgets a stream of Send after its end; the next Send opens another.
+func (s *Session) unshare(l *lane) {
 	s.mu.Lock()
-	shared := s.only == l
-	if shared {
-		s.only = nil
-	}
+	before := len(s.shared)
+	maps.DeleteFunc(s.shared, func(_ uint64, other *lane) bool { return other == l })
+	was := len(s.shared) < before
 	s.mu.Unlock()
-	if shared {
+	if was {
 		_ = l.Close()
 	}
 }
@@ -349,9 +358,10 @@ func (s *Session) Call(ctx context.Context, env e1.Envelope) (profiles.Call, err
 	return c, nil
 }
 
-// Send sends a one-way message. All one-way messages of a session use one stream, in order.
+// Send sends a one-way message. Those of one profile use one stream, in order. A refused
+// message may end its stream: on QUIC that takes no message of another profile with it.
 func (s *Session) Send(ctx context.Context, env e1.Envelope) error {
-	l, err := s.borrowOnly(ctx)
+	l, err := s.borrow(ctx, env.ProfileID)
 	if err != nil {
 		return err
 	}

@@ -222,6 +222,30 @@ func TestQU03StreamsFullOfPartialFramesShareTheBudgetOfTheirConnection(t *testin
 	})
 }
 
+// A refusal resets the stream that it is about, and what was sent on it later is lost.
+func TestQU06ARefusedMessageTakesNoneOfAnotherProfileWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard atomic.Int64
+		there, _ := newEndpoint(t, endpoint.Options{}, profile(counting(func(*profiles.Request) { heard.Add(1) })))
+		here, _ := newEndpoint(t, endpoint.Options{}, profile(echo))
+		a, b := transport.MuxPipe()
+		there.Attach(b)
+		s := here.Attach(a)
+		const tries = 8 // below the error budget
+		for range tries {
+			for _, id := range []uint64{testProfile + 1000, testProfile} { // the first is not served there
+				if err := s.Send(t.Context(), e1.Envelope{ProfileID: id, MsgType: typeRequest}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		if n := heard.Load(); n != tries {
+			t.Errorf("%d messages have arrived, want %d", n, tries)
+		}
+	})
+}
+
 func TestQU06AMalformedFrameCostsItsOwnStreamOnly(t *testing.T) {
 	const busy = 10
 	synctest.Test(t, func(t *testing.T) {
