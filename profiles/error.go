@@ -87,10 +87,11 @@ func AsError(err error) *Error {
 }
 
 // Errors of a store: the quota of the owner or the store is used up, the volume is
-// full, stored data cannot be read.
+// full, others use the room of the owner, stored data cannot be read.
 const (
 	quotaDetail   = "store_quota"
 	fullDetail    = "store_full"
+	shareDetail   = "store_share"
 	damagedDetail = "store_damaged"
 )
 
@@ -116,6 +117,8 @@ func Unavailable(err error) *Error {
 		text = "the state of this endpoint cannot be read or written"
 	case detail == quotaDetail:
 		text = "no room: this identity or this endpoint keeps as much as it may, which its operator can raise as quota"
+	case detail == shareDetail:
+		text = "no room: other identities use what this one shares with them; it is free again later"
 	case detail == fullDetail:
 		text = "the volume of this endpoint's store is full; nothing is kept until its operator has made room on the disk"
 	}
@@ -124,6 +127,6 @@ func Unavailable(err error) *Error {
 	}
 	return &Error{
 		Code: RateLimitExceeded, Detail: kind.StoreDetail(), Text: text,
-		Cause: err, Pace: true, Retryable: true,
+		Cause: err, Pace: true, Retryable: true, Excused: kind.StoreDetail() == shareDetail || kind.StoreDetail() == fullDetail,
 	}
 }

@@ -25,6 +25,10 @@ var (
 	// ErrQuota: the owner or the store has reached its quota. Accepted data stays.
 	ErrQuota = &Error{"store: quota is used up", "store_quota", true, nil}
 
+	// ErrShare: others use the room that the owner shares with them, and the owner does not
+	// have more than its share.
+	ErrShare = &Error{"store: others use the share of this owner", "store_share", true, nil}
+
 	// ErrUnavailable: the medium failed or is full. The store retries with each operation.
 	ErrUnavailable = &Error{"store: cannot be written", "store_unavailable", true, nil}
 

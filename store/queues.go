@@ -20,7 +20,8 @@ type Queues interface {
 	// called.
 	//
 	// An engine limits the items that wait in one queue and the ids that a space remembers,
-	// including those of done items, and refuses more with ErrQuota.
+	// including those of done items, and refuses more with ErrQuota. Owners share the room in
+	// a queue: the item of an owner within its share is refused with ErrShare.
 	Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(AddResult))
 
 	// Bound gives a queue its own limit instead of the engine's. It applies to

@@ -13,8 +13,9 @@
 // it. It may submit. Engines combine concurrent submissions into one commit, so that many
 // acknowledgements share one fsync.
 //
-// A full queue refuses with ErrBusy, a closed store with ErrClosed. Such a refusal may
-// overtake earlier submissions, because these may be waiting for the medium. An operation
+// A full queue refuses with ErrBusy, or with ErrShare an owner within its share of the queue;
+// a closed store refuses with ErrClosed. Such a refusal may overtake earlier submissions,
+// because these may be waiting for the medium. An operation
 // that failed with ErrUnavailable has not taken effect, but may have after a crash; a
 // caller that repeats it recognises this by the version or the id.
 //

@@ -118,6 +118,9 @@ var nobody party
 func (s *Shares) Force(identity string, n int) { s.add(identity, n) }
 
 func (s *Shares) add(identity string, n int) {
+	if n == 0 {
+		return
+	}
 	peer := profiles.Link(identity)
 	p := s.peers[peer]
 	if p == nil {
@@ -141,6 +144,9 @@ func (s *Shares) add(identity string, n int) {
 
 // Give returns n that an identity has taken.
 func (s *Shares) Give(identity string, n int) {
+	if n == 0 {
+		return
+	}
 	peer := profiles.Link(identity)
 	p := s.peers[peer]
 	s.used -= n
@@ -175,8 +181,8 @@ func (s *Shares) fits(p *party, want, capacity int) bool {
 	return total <= capacity
 }
 
-// fitsCaller is fits for an identity in the share of its peer. A peer without callers has
-// all of it, if it fits itself.
+// fitsCaller is fits for an identity in the share of its peer. For a peer without callers it
+// is peerFits.
 func (s *Shares) fitsCaller(p *party, identity string, n, usable int, peerFits bool) bool {
 	asserted := len(profiles.Link(identity)) != len(identity)
 	own := p.of(identity, asserted)
@@ -214,6 +220,10 @@ func (s *Shares) Yields(from, to string) bool {
 
 // rest is a capacity without its eighth.
 func rest(capacity int) int { return capacity - capacity/8 }
+
+// Open reports whether any identity without callers may take n of a capacity of which used is
+// taken, so that its Shares need not be known.
+func Open(capacity, used, n int) bool { return used+n <= rest(capacity) }
 
 // level returns the share of a peer that wants everything: as much as each other that does
 // not want less.

@@ -119,6 +119,17 @@ func TestRS21OnlyWhoIsAboveItsShareIsToBlame(t *testing.T) {
 	}
 }
 
+func TestNothingIsTakenAndReturned(t *testing.T) {
+	s := fair.NewShares(8)
+	s.Take("a", 0)
+	s.Take("a", 1)
+	s.Give("a", 1)
+	s.Give("a", 0)
+	if len(s.Top(1)) != 0 || s.Used() != 0 {
+		t.Errorf("left: %v", s.Top(1))
+	}
+}
+
 func TestTopNamesWhoUsesMost(t *testing.T) {
 	var s fair.Shares
 	s.Bound(100)

@@ -255,7 +255,7 @@ func TestST06AStalledDiskIsWaitedFor(t *testing.T) {
 	busy := make(chan error, operations)
 	results := make(chan error, operations)
 	for n := 1; n <= operations; n++ {
-		s.Append("space", "log", fmt.Sprint(n), "owner", make([]byte, 4096), time.Time{}, func(r store.AppendResult) {
+		s.Append("space", "log", fmt.Sprint(n), "", make([]byte, 4096), time.Time{}, func(r store.AppendResult) {
 			if errors.Is(r.Err, store.ErrBusy) {
 				busy <- r.Err
 				return

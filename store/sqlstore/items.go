@@ -119,7 +119,7 @@ func (w *writer) removeItem(it *item) error {
 	if err := w.refund(it.owner, it.cost(len(q.name))); err != nil {
 		return err
 	}
-	w.lines.count(q, flag(it.done)-1, -1, it.size)
+	w.lines.went(q, it, -1)
 	if _, err = w.conn.exec(deleteItem, it.line, it.n); err == nil && !it.done {
 		_, err = w.conn.exec(deleteBody, it.n)
 	}

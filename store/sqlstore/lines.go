@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"fmt"
+	"math"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
@@ -24,6 +26,7 @@ type line struct {
 	space, name []byte
 	of          *remembered
 	room        *room // nil: the limit of the store applies
+	held        *held // nil: not known
 	written     bool  // it has a row
 	changed     bool
 }
@@ -105,6 +108,61 @@ func (l *lines) add(q *line) *line {
 	return q
 }
 
+// held has the unfinished items of a queue by their owners.
+type held struct {
+	names         map[int64]string // of owners
+	items, octets fair.Shares
+}
+
+func (h *held) add(owner int64, items, octets int) {
+	h.items.Force(h.names[owner], items)
+	h.octets.Force(h.names[owner], octets)
+}
+
+const heldOf = `SELECT owner.id, owner.name, count(*), coalesce(sum(item.size), 0) FROM item INDEXED BY item_due JOIN owner ON owner.id = item.owner
+	WHERE item.line = ? AND item.done = 0 GROUP BY owner.id`
+
+// heldOf returns the items of a queue by their owners. It reads them when the queue is nearly
+// full, and counts from then on.
+func (w *writer) heldOf(q *line) (*held, error) {
+	if q.held != nil {
+		return q.held, nil
+	}
+	h := &held{names: make(map[int64]string)}
+	err := w.conn.rows(func(row []driver.Value) bool {
+		h.names[number(row[0])] = string(octets(row[1]))
+		h.add(number(row[0]), int(number(row[2])), int(number(row[3])))
+		return true
+	}, heldOf, q.id)
+	if err != nil {
+		return nil, err
+	}
+	q.held = h
+	return h, nil
+}
+
+// came counts a new item of an owner in a queue.
+func (l *lines) came(q *line, of *owner, size int64) {
+	if h := q.held; h != nil {
+		h.names[of.id] = of.name
+		h.add(of.id, 1, int(size))
+	}
+	l.count(q, 1, 1, size)
+}
+
+// went counts an item whose data was removed; kept is -1 if its id was, too.
+func (l *lines) went(q *line, it *item, kept int64) {
+	if it.done {
+		l.count(q, 0, kept, 0)
+		return
+	}
+	if h := q.held; h != nil {
+		h.items.Give(h.names[it.owner], 1)
+		h.octets.Give(h.names[it.owner], int(it.size))
+	}
+	l.count(q, -1, kept, it.size)
+}
+
 // count adds items of the given size to the counters.
 func (l *lines) count(q *line, live, kept, octets int64) {
 	l.waiting.count(q.live, q.live+live)
@@ -181,20 +239,52 @@ func (w *writer) makeLine(space, name string) (*line, error) {
 	return w.lines.add(&line{id: w.state.ids, space: []byte(space), name: []byte(name)}), nil
 }
 
-// admit returns an error if the limit of a queue or of its space does not allow one more
-// item of this size.
-func (w *writer) admit(space, name string, octets int64) error {
+// crowded returns an error if the limit of a queue, which its owners share, does not allow an
+// owner one more item of this size.
+func (w *writer) crowded(q *line, of *owner, octets int64) (refused, err error) {
+	most := store.Room{Items: w.s.bounds.Load().waiting, Octets: math.MaxInt64}
+	var now store.Room
+	if q.room != nil {
+		most, now = q.room.most, q.room.held
+	}
+	now.Items = q.live
+	open := func(most, used, n int64) bool {
+		return fair.Open(int(most), int(used), int(n)) || of.name == "" && used+n <= most
+	}
+	if open(most.Items, now.Items, 1) && open(most.Octets, now.Octets, octets) {
+		return nil, nil
+	}
+	h, err := w.heldOf(q)
+	if err != nil {
+		return nil, err
+	}
+	h.items.Bound(int(most.Items))
+	h.octets.Bound(int(most.Octets))
+	switch items, size := h.items.Ask(of.name, 1), h.octets.Ask(of.name, int(octets)); {
+	case items == fair.Taken && size == fair.Taken:
+		return nil, nil
+	case of.name == "", items == fair.Above, size == fair.Above:
+		return fmt.Errorf("%w: queue %q has %d items of %d octets, %d items of %q", store.ErrQuota, q.name, now.Items, now.Octets, h.items.Of(of.name), of.name), nil
+	}
+	return fmt.Errorf("%w: queue %q has %d items of %d octets", store.ErrShare, q.name, now.Items, now.Octets), nil
+}
+
+// admit returns an error if the limit of a queue or of its space does not allow an owner one
+// more item of this size.
+func (w *writer) admit(space, name string, of *owner, octets int64) error {
 	full := func() (error, error) {
 		q, err := w.line(space, name)
 		if err != nil {
 			return nil, err
 		}
-		if r := w.lines.rooms[logName{space, name}]; r != nil {
-			if refused := r.refuses(name, octets); refused != nil {
-				return refused, nil
+		if q == nil {
+			if r := w.lines.rooms[logName{space, name}]; r != nil {
+				if refused := r.refuses(name, octets); refused != nil {
+					return refused, nil
+				}
 			}
-		} else if q != nil && q.live >= w.s.bounds.Load().waiting {
-			return fmt.Errorf("%w: queue %q has %d items", store.ErrQuota, name, q.live), nil
+		} else if refused, err := w.crowded(q, of, octets); refused != nil || err != nil {
+			return refused, err
 		}
 		if r := w.lines.space([]byte(space)); r.total >= w.s.bounds.Load().remembered {
 			return fmt.Errorf("%w: space %q remembers %d items", store.ErrQuota, space, r.total), nil

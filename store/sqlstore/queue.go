@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
@@ -27,17 +28,15 @@ type queue struct {
 	wake chan struct{} // one slot; filled when operations wait
 	told sync.Mutex    // held while a done function runs
 
-	mu        sync.Mutex
-	waiting   []operation
-	count     int // operations waiting or being written
-	octets    int // their size
-	refused   []refusal
-	refusing  bool // a goroutine is calling done functions of refused operations
-	closed    bool
-	rested    sync.Cond // uses mu; signals that refusing has ended
-	maxCount  int
-	maxOctets int
-	busy      *atomic.Uint64 // counts refused operations
+	mu       sync.Mutex
+	waiting  []operation
+	count    fair.Shares // operations waiting or being written, by owner
+	octets   fair.Shares // their size
+	refused  []refusal
+	refusing bool // a goroutine is calling done functions of refused operations
+	closed   bool
+	rested   sync.Cond      // uses mu; signals that refusing has ended
+	busy     *atomic.Uint64 // counts refused operations
 }
 
 type refusal struct {
@@ -50,14 +49,8 @@ type refusal struct {
 func (q *queue) submit(op operation) {
 	size := op.size()
 	q.mu.Lock()
-	var refuse *store.Error
-	switch {
-	case q.closed:
-		refuse = store.ErrClosed
-	case q.count >= q.maxCount || q.count > 0 && q.octets+size > q.maxOctets:
-		refuse = store.ErrBusy
-		q.busy.Add(1)
-	}
+	owner := ownerOf(op)
+	refuse := q.refusal(owner, size)
 	if refuse != nil {
 		q.refused = append(q.refused, refusal{op, refuse})
 		if !q.refusing {
@@ -67,11 +60,45 @@ func (q *queue) submit(op operation) {
 		q.mu.Unlock()
 		return
 	}
-	q.count++
-	q.octets += size
+	q.count.Force(owner, 1)
+	q.octets.Force(owner, size)
 	q.waiting = append(q.waiting, op)
 	q.mu.Unlock()
 	q.poke()
+}
+
+// refusal returns why an operation cannot wait; nil if it can. The endpoint itself, owner "",
+// has no share: it may use all that is left. The caller holds mu.
+func (q *queue) refusal(owner string, size int) *store.Error {
+	count, octets := q.count.Ask(owner, 1), q.octets.Ask(owner, size)
+	switch {
+	case q.closed:
+		return store.ErrClosed
+	case q.count.Used() == 0: // not even too large an operation would ever find more room
+		return nil
+	case owner == "" && q.count.Used() < q.count.Capacity() && q.octets.Used()+size <= q.octets.Capacity():
+		return nil
+	case owner != "" && count == fair.Taken && octets == fair.Taken:
+		return nil
+	}
+	q.busy.Add(1)
+	if owner == "" || count == fair.Above || octets == fair.Above {
+		return store.ErrBusy
+	}
+	return store.ErrShare
+}
+
+// ownerOf returns the owner of what an operation stores, or "".
+func ownerOf(op operation) string {
+	switch op := op.(type) {
+	case *put:
+		return op.owner
+	case *add:
+		return op.owner
+	case *enqueue:
+		return op.owner
+	}
+	return ""
 }
 
 func (q *queue) poke() {
@@ -112,11 +139,14 @@ func (q *queue) take(spare []operation) (ops []operation, open bool) {
 }
 
 // release subtracts completed operations.
-func (q *queue) release(count, octets int) {
+func (q *queue) release(ops []operation) {
 	q.mu.Lock()
-	q.count -= count
-	q.octets -= octets
-	q.mu.Unlock()
+	defer q.mu.Unlock()
+	for _, op := range ops {
+		owner := ownerOf(op)
+		q.count.Give(owner, 1)
+		q.octets.Give(owner, op.size())
+	}
 }
 
 // close refuses further operations.
@@ -143,5 +173,5 @@ func (q *queue) rest() {
 func (q *queue) load() (count, octets int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.count, q.octets
+	return q.count.Used(), q.octets.Used()
 }

@@ -59,11 +59,11 @@ func (e *enqueue) apply(w *writer) error {
 			return err
 		}
 	}
-	if err := w.admit(e.space, e.queue, int64(len(e.data))); err != nil {
-		return err
-	}
 	payer, err := w.owner(e.owner)
 	if err != nil {
+		return err
+	}
+	if err := w.admit(e.space, e.queue, payer, int64(len(e.data))); err != nil {
 		return err
 	}
 	it := &item{
@@ -86,7 +86,7 @@ func (e *enqueue) apply(w *writer) error {
 		return err
 	}
 	w.charge(payer, more)
-	w.lines.count(q, 1, 1, it.size)
+	w.lines.came(q, payer, it.size)
 	e.result.Fresh = true
 	return nil
 }
@@ -172,7 +172,7 @@ func (w *writer) finish(it *item) error {
 	if err := w.refund(it.owner, it.size); err != nil {
 		return err
 	}
-	w.lines.count(q, -1, 0, it.size)
+	w.lines.went(q, it, 0)
 	it.done, it.lease, it.due, it.expires, it.size = true, 0, 0, 0, 0
 	w.due(it.keep)
 	if err := w.updateItem(it); err != nil {
@@ -198,7 +198,7 @@ func (w *writer) move(it *item, queue string, data []byte, expires int64) error 
 	next := *it
 	next.line, next.lease, next.tries, next.due, next.expires, next.size = to.id, 0, 0, w.now, expires, int64(len(data))
 	w.charge(payer, next.cost(len(queue)))
-	w.lines.count(to, 1, 1, next.size)
+	w.lines.came(to, payer, next.size)
 	if err := w.removeItem(it); err != nil {
 		return err
 	}

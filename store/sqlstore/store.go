@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
@@ -127,7 +128,7 @@ func newStore(options Options) (*Store, error) {
 	s := &Store{options: options.withDefaults(), gone: make(chan struct{}), released: make(chan struct{})}
 	s.SetBounds(options)
 	s.queue = queue{
-		wake: make(chan struct{}, 1), maxCount: s.options.QueueLength, maxOctets: s.options.QueueOctets,
+		wake: make(chan struct{}, 1), count: fair.NewShares(s.options.QueueLength), octets: fair.NewShares(s.options.QueueOctets),
 		busy: &s.stats.refused,
 	}
 	s.queue.rested.L = &s.queue.mu

@@ -103,7 +103,7 @@ func (w *writer) drain(ops []operation) {
 			n++
 		}
 		w.batch(ops[:n])
-		w.s.queue.release(n, octets)
+		w.s.queue.release(ops[:n])
 		w.checkpointer.step(w)
 		ops = ops[n:]
 	}

@@ -134,7 +134,7 @@ func (s *Server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error)
 
 var errChildren = profiles.Busy("mcp_children", "too many sessions of this server")
 
-// connect enters a session, and returns the one that has to end for it, if any.
+// connect enters a session. It returns another session that ends for it, or nil.
 func (s *Server) connect(conv *conversation) (yields *conversation, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +163,8 @@ func (s *Server) connect(conv *conversation) (yields *conversation, err error) {
 	return yields, nil
 }
 
-// yielding returns the session that has to end for another one of an identity: of those
-// without a request, of an identity with more sessions, the quietest. The caller holds mu.
+// yielding returns a session to end for an identity: the quietest one without a request, of
+// an identity with more sessions. The caller holds mu.
 func (s *Server) yielding(who string) (quietest *conversation) {
 	var since time.Time
 	for p := range s.pools {
