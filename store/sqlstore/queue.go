@@ -88,7 +88,7 @@ func (q *queue) refusal(owner string, size int) *store.Error {
 	return store.ErrShare
 }
 
-// ownerOf returns the owner of what an operation stores, or "".
+// ownerOf returns the owner of the data of an operation, or "".
 func ownerOf(op operation) string {
 	switch op := op.(type) {
 	case *put:
