@@ -49,6 +49,7 @@ var rules = []rule{
 	{"internal/backoff", nil, nil, "pauses between attempts, for whoever tries again"},
 	{"internal/plain", nil, nil, "errors in the words of users"},
 	{"internal/farend", []string{"profiles", "transport", "transport/endpoint"}, nil, "refusals by the other end, for the client and for the links of the server"},
+	{"internal/strangers", nil, nil, "places for connections without an authenticated peer, for every entrance"},
 	{"internal/memory", nil, nil, "the budget for octets that others make this process hold, for endpoints and HTTP fronts"},
 	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints and the connections that stand in for them in tests"},
 
@@ -58,8 +59,8 @@ var rules = []rule{
 	{"internal/jsonobject", nil, nil, "one reading of JSON for all who decide by it"},
 
 	{"transport", []string{"internal/backoff"}, nil, "TLS policy and interfaces stand on crypto/tls alone"},
-	{"transport/tlsconn", []string{"transport"}, nil, "TLS over TCP is in the standard library"},
-	{"transport/quicconn", []string{"transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
+	{"transport/tlsconn", []string{"internal/strangers", "transport"}, nil, "TLS over TCP is in the standard library"},
+	{"transport/quicconn", []string{"internal/strangers", "transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
 	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
 	{"transport/endpoint/endpointtest", []string{"transport", "transport/transporttest", "transport/endpoint", "profiles", "e1"}, nil, "a test kit: profiles over every transport"},
 	{"transport/endpoint", []string{"internal/backoff", "internal/caller", "internal/fair", "internal/memory", "internal/room", "frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
@@ -120,7 +121,7 @@ var rules = []rule{
 	{"daemon/internal/telemetry", []string{"daemon/internal/accesslog", "daemon/internal/boundlog", "daemon/config", "daemon/internal/tracing", "daemon/internal/guard", "daemon/internal/part", "profiles", "transport", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "what is reported, by whomever"},
 	{"daemon/internal/trail", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/part", "daemon/internal/telemetry", "e1", "internal/audit", "internal/receipts", "profiles", "profiles/all", "profiles/rpc", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "the one part that writes records"},
 	{"daemon/internal/storage", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/part", "daemon/internal/telemetry", "e1", "internal/bridge/a2aowners", "profiles", "profiles/a2a", "profiles/all", "profiles/artifact", "profiles/events", "profiles/relay", "store", "store/*"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "the one part that knows the engines of the store"},
-	{"daemon/internal/entrances", []string{"daemon/config", "daemon/internal/part", "internal/memory", "profiles", "transport", "transport/*"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "connections, whoever is served over them"},
+	{"daemon/internal/entrances", []string{"daemon/config", "daemon/internal/part", "internal/memory", "internal/strangers", "profiles", "transport", "transport/*"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "connections, whoever is served over them"},
 	{"daemon/internal/served", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/part", "internal/access/token", "internal/bridge/a2abinding", "profiles", "profiles/*"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "the profiles; they have what is behind them from the other parts"},
 	{"daemon/internal/mcpservers", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/part", "internal/bridge/mcphttp", "internal/bridge/mcpstdio", "internal/bridge/mcptools", "internal/bridge/proc", "profiles", "profiles/all", "profiles/mcpmap", "profiles/tooldisc", "transport", "transport/endpoint"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "MCP servers, for whoever calls them"},
 	{"daemon/internal/workers", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/part", "daemon/internal/served", "internal/agents/slipa2a", "internal/bridge/a2ahttp", "internal/bridge/a2aowners", "internal/bridge/proc", "internal/bridge/schema", "internal/bridge/upstream", "internal/bridge/worker", "profiles", "profiles/a2a", "profiles/agdisc", "profiles/all"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "tasks, for whoever sends them"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/slimwire/swp/internal/strangers"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -22,6 +23,7 @@ type Listener struct {
 	opts   Options
 
 	pending atomic.Int64 // handshakes under way
+	places  *strangers.Places
 	windows windows
 
 	// The socket lives as long as the listener and the connections that Accept
@@ -48,6 +50,15 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 	l.windows.limit = uint64(l.opts.Windows)
 	config := l.opts.config()
 	config.AllowConnectionWindowIncrease = l.windows.grow
+	l.places = strangers.New(l.opts.Pending)
+	hasty := config.Clone()
+	hasty.HandshakeIdleTimeout /= haste
+	config.GetConfigForClient = func(*quic.ClientInfo) (*quic.Config, error) {
+		if l.places.Pressed() {
+			return hasty, nil
+		}
+		return config, nil
+	}
 	l.ln, err = l.tr.Listen(policy.Server(), config)
 	if err != nil {
 		_ = udp.Close()
@@ -55,6 +66,9 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 	}
 	return l, nil
 }
+
+// haste divides the time for a handshake while more than half of the places are in use.
+const haste = 5
 
 // Addr implements transport.Listener.
 func (l *Listener) Addr() net.Addr { return l.udp.LocalAddr() }
@@ -73,6 +87,9 @@ func (l *Listener) Accept(ctx context.Context) (transport.Conn, error) {
 		h.end()
 		addr := qc.RemoteAddr().String()
 		peer, err := l.policy.Peer(qc.ConnectionState().TLS, "quic", addr)
+		if err == nil {
+			h.place.Know()
+		}
 		if err != nil {
 			_ = qc.CloseWithError(0, "")
 			l.opts.OnSecurity(transport.NewSecurityEvent("quic", addr, err))
@@ -133,8 +150,9 @@ func (l *Listener) isClosed() bool {
 // handshake is a handshake in progress. It is a value of its connection's context, where
 // Accept finds it.
 type handshake struct {
-	l    *Listener
-	over atomic.Bool
+	l     *Listener
+	place *strangers.Place
+	over  atomic.Bool
 
 	presented *transport.Presented
 }
@@ -144,17 +162,18 @@ type handshakeKey struct{}
 // begin counts a handshake, which ends when Accept takes the connection or the
 // connection ends.
 func (l *Listener) begin(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-	if l.pending.Load() >= int64(l.opts.Pending) {
+	place := l.places.Enter(info.RemoteAddr, nil)
+	if place == nil {
 		l.opts.OnSecurity(transport.SecurityEvent{
 			Transport: "quic",
 			Addr:      info.RemoteAddr.String(),
 			Reason:    transport.ReasonEvicted,
-			Err:       fmt.Errorf("quicconn: %d handshakes under way", l.opts.Pending),
+			Err:       fmt.Errorf("quicconn: %d handshakes under way", l.pending.Load()),
 		})
 		return nil, errors.New("quicconn: too many handshakes")
 	}
 	ctx, presented := transport.NotePresented(ctx)
-	h := &handshake{l: l, presented: presented}
+	h := &handshake{l: l, place: place, presented: presented}
 	l.pending.Add(1)
 	addr := info.RemoteAddr
 	context.AfterFunc(ctx, func() {
@@ -171,5 +190,6 @@ func (h *handshake) end() bool {
 		return false
 	}
 	h.l.pending.Add(-1)
+	h.place.Leave()
 	return true
 }

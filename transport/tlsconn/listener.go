@@ -1,7 +1,6 @@
 package tlsconn
 
 import (
-	"container/list"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/strangers"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -23,8 +23,10 @@ type Listener struct {
 	slots  chan struct{}
 	tasks  sync.WaitGroup
 
+	places *strangers.Places // of peers not yet authenticated
+
 	mu      sync.Mutex
-	pending list.List // of net.Conn, oldest first: peers not yet authenticated
+	pending map[net.Conn]struct{}
 	closed  bool
 }
 
@@ -43,6 +45,8 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 		policy: policy,
 		opts:   opts,
 		slots:  make(chan struct{}, opts.Handshakes),
+
+		places: strangers.New(opts.Pending), pending: make(map[net.Conn]struct{}),
 	}
 	l.tasks.Go(func() { transport.AcceptTCP(ln, l.handle) })
 	return l, nil
@@ -76,8 +80,8 @@ func (l *Listener) Close() error {
 	err := l.ln.Close()
 	l.mu.Lock()
 	l.closed = true
-	for l.pending.Len() > 0 {
-		_ = l.remove(l.pending.Front()).Close()
+	for conn := range l.pending {
+		_ = conn.Close()
 	}
 	l.mu.Unlock()
 	l.tasks.Wait()
@@ -87,16 +91,28 @@ func (l *Listener) Close() error {
 // handle starts the handshake of a new connection. Its goroutine ends with the handshake,
 // because a handshake needs twice the stack of an established connection.
 func (l *Listener) handle(conn net.Conn) {
-	place := l.admit(conn)
+	place := l.places.Enter(conn.RemoteAddr(), func() { l.evict(conn) })
 	if place == nil {
+		_ = conn.Close()
+		return
+	}
+	if !l.add(conn) {
+		place.Leave()
 		_ = conn.Close()
 		return
 	}
 	l.tasks.Go(func() { l.shake(conn, place) })
 }
 
-func (l *Listener) shake(tcp net.Conn, place *list.Element) {
-	deadline := time.Now().Add(l.opts.HandshakeTimeout)
+// haste divides the time for a handshake while more than half of the places are in use.
+const haste = 4
+
+func (l *Listener) shake(tcp net.Conn, place *strangers.Place) {
+	most := l.opts.HandshakeTimeout
+	if l.places.Pressed() {
+		most /= haste
+	}
+	deadline := time.Now().Add(most)
 	_ = tcp.SetDeadline(deadline)
 	h := &handshake{slots: l.slots}
 	raw := &wire{Conn: tcp, shaking: h}
@@ -107,7 +123,11 @@ func (l *Listener) shake(tcp net.Conn, place *list.Element) {
 	peer, err := shake(ctx, conn, raw, l.policy)
 	h.release()
 
-	ours := l.leave(place) // otherwise evicted or closed, and said so there
+	if err == nil {
+		place.Know()
+	}
+	open := l.forget(tcp)
+	ours := place.Leave() && open // otherwise evicted or closed, and said so there
 	if err != nil || !ours {
 		_ = tcp.Close()
 		if ours {
@@ -119,46 +139,31 @@ func (l *Listener) shake(tcp net.Conn, place *list.Element) {
 	l.Put(&accepted{newConn(conn, raw, peer, l.opts), conn, l.policy, presented}, l.opts.HandshakeTimeout)
 }
 
-// admit adds conn to the pending connections, and evicts the oldest one if there are too
-// many. It returns nil after Close.
-func (l *Listener) admit(conn net.Conn) *list.Element {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
-	}
-	var evicted net.Conn
-	if l.pending.Len() >= l.opts.Pending {
-		evicted = l.remove(l.pending.Front())
-	}
-	place := l.pending.PushBack(conn)
-	l.mu.Unlock()
-
-	if evicted != nil {
-		_ = evicted.Close()
-		l.opts.OnSecurity(transport.SecurityEvent{
-			Transport: "tls",
-			Addr:      evicted.RemoteAddr().String(),
-			Reason:    transport.ReasonEvicted,
-			Err:       fmt.Errorf("tlsconn: %d newer connections in their handshake", l.opts.Pending),
-		})
-	}
-	return place
+// evict closes a connection for a new one.
+func (l *Listener) evict(conn net.Conn) {
+	_ = conn.Close()
+	l.opts.OnSecurity(transport.SecurityEvent{
+		Transport: "tls",
+		Addr:      conn.RemoteAddr().String(),
+		Reason:    transport.ReasonEvicted,
+		Err:       fmt.Errorf("tlsconn: newer connections took its place among %d in their handshake", l.opts.Pending),
+	})
 }
 
-// leave removes a pending connection and reports whether it was still pending.
-func (l *Listener) leave(place *list.Element) bool {
+// add adds a pending connection. It returns false after Close.
+func (l *Listener) add(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.remove(place) != nil
+	if !l.closed {
+		l.pending[conn] = struct{}{}
+	}
+	return !l.closed
 }
 
-// remove removes a pending connection, under l.mu. It returns nil if it was removed before.
-func (l *Listener) remove(place *list.Element) net.Conn {
-	conn, _ := place.Value.(net.Conn)
-	if conn != nil {
-		l.pending.Remove(place)
-		place.Value = nil
-	}
-	return conn
+// forget removes a pending connection, and reports whether Close was not called before.
+func (l *Listener) forget(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pending, conn)
+	return !l.closed
 }

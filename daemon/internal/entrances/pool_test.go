@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"time"
 )
 
 // arrivals is a listener whose connections a test makes.
@@ -130,32 +129,5 @@ func TestAdmittedConnectionsKeepTheirPlaces(t *testing.T) {
 	Admit(ctx)
 	if !p.refused("10.0.0.3") || one.closed || two.closed {
 		t.Error("a new connection has taken the place of an admitted one")
-	}
-}
-
-func TestAClosedConnectionFreesItsPlaceOnce(t *testing.T) {
-	p := newPool(t, 2)
-	_, ctx := p.from("10.0.0.1")
-	release := Admit(ctx)
-	conn := ctx.Value(pooledKey{}).(*pooled)
-	_ = conn.Close()
-	_ = conn.Close()
-	release()
-	if p.open != 0 || p.strangers.Len() != 0 || len(p.Pool.from) != 0 {
-		t.Errorf("%d open, %d strangers at %d addresses; want none", p.open, p.strangers.Len(), len(p.Pool.from))
-	}
-}
-
-func TestAnAddressIsForgottenAfterAWhile(t *testing.T) {
-	p := newPool(t, 2)
-	now := time.Now()
-	p.now = func() time.Time { return now }
-	friend, ctx := p.from("10.0.0.1")
-	Admit(ctx)()
-	stranger, _ := p.from("10.0.0.2")
-	now = now.Add(friendTime)
-	_, _ = p.from("10.0.0.3")
-	if !friend.closed || stranger.closed {
-		t.Errorf("closed: friend %t, stranger %t; want the older one", friend.closed, stranger.closed)
 	}
 }

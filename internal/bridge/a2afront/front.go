@@ -98,7 +98,7 @@ type Options struct {
 	// Memory is the budget for requests and answers. Nil: one of 256 MiB.
 	Memory *memory.Budget
 
-	// Served reports whether the caller may use any agent. Of a caller that may not, bodies
+	// Served reports whether the caller may use any agent. Otherwise its bodies
 	// above 64 KiB are refused unread. Nil: every caller may.
 	Served func(caller string) bool
 

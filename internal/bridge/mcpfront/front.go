@@ -64,7 +64,7 @@ type Options struct {
 	// Memory is the budget for requests and answers. Nil: one of 256 MiB.
 	Memory *memory.Budget
 
-	// Served reports whether the caller may use any server. Of a caller that may not, bodies
+	// Served reports whether the caller may use any server. Otherwise its bodies
 	// above 64 KiB are refused unread. Nil: every caller may.
 	Served func(caller string) bool
 

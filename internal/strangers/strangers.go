@@ -1,0 +1,212 @@
+// Package strangers bounds connections without an authenticated peer, for every entrance, so
+// that strangers cannot keep others out by keeping connections open.
+//
+// Strangers at one address (IPv4, or 56 bits of IPv6) have at most a quarter of the places;
+// addresses of this machine have no such bound. While all places are in use, the oldest connection
+// of a stranger is closed for a new one, and last those at an address from which a peer has
+// authenticated within ten minutes. A connection that cannot be closed so early keeps its
+// place; then an eighth of the places is for these addresses.
+package strangers
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Places are the places of an entrance. They are safe for concurrent use.
+type Places struct {
+	most int
+	now  func() time.Time
+
+	mu        sync.Mutex
+	open      int
+	strangers list.List // of *Place, oldest first
+	from      map[netip.Prefix]int
+	friends   friends
+}
+
+// New returns Places for most connections.
+func New(most int) *Places {
+	return &Places{most: most, now: time.Now, from: make(map[netip.Prefix]int), friends: friends{seen: make(map[netip.Prefix]time.Time)}}
+}
+
+// Place is the place of a connection, at first one of a stranger.
+type Place struct {
+	of     *Places
+	prefix netip.Prefix // zero: of this machine
+	evict  func()       // nil: it cannot be closed
+
+	// Guarded by the mutex of of.
+	element *list.Element // among strangers, or nil
+	known   int           // calls of Know in force
+	left    bool
+}
+
+// Enter returns a place for a connection from an address, or nil without a free one. evict is
+// called at most once, if the place is given to another connection; nil means that the
+// connection cannot be closed.
+func (p *Places) Enter(from net.Addr, evict func()) *Place {
+	c := &Place{of: p, prefix: prefixOf(from), evict: evict}
+	worse, ok := p.enter(c)
+	if worse != nil {
+		worse.evict()
+	}
+	if !ok {
+		return nil
+	}
+	return c
+}
+
+// enter adds a place. It returns the place that is lost to it, and whether there is one.
+func (p *Places) enter(c *Place) (worse *Place, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, most := p.now(), p.most
+	if c.evict == nil && !p.friends.has(c.prefix, now) {
+		most -= most / 8
+	}
+	full := true
+	switch {
+	case c.prefix.IsValid() && p.from[c.prefix] >= max(1, p.most/4):
+		worse = p.oldest(func(s *Place) bool { return s.prefix == c.prefix })
+	case p.open >= most:
+		worse = p.oldest(func(s *Place) bool { return !p.friends.has(s.prefix, now) })
+		if worse == nil {
+			worse = p.oldest(func(*Place) bool { return true })
+		}
+	default:
+		full = false
+	}
+	if full && worse == nil {
+		return nil, false
+	}
+	if worse != nil {
+		p.remove(worse)
+	}
+	p.open++
+	p.estrange(c)
+	return worse, true
+}
+
+// oldest returns the oldest place of a stranger that meets a condition and can be closed.
+func (p *Places) oldest(meets func(*Place) bool) *Place {
+	for e := p.strangers.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*Place); c.evict != nil && meets(c) { //nolint:errcheck // the list holds nothing else
+			return c
+		}
+	}
+	return nil
+}
+
+// Pressed reports whether more than half of the places are in use.
+func (p *Places) Pressed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > p.most/2
+}
+
+// estrange makes a place one of a stranger. The caller holds mu.
+func (p *Places) estrange(c *Place) {
+	c.element = p.strangers.PushBack(c)
+	if c.prefix.IsValid() {
+		p.from[c.prefix]++
+	}
+}
+
+// settle ends that a place is one of a stranger. The caller holds mu.
+func (p *Places) settle(c *Place) {
+	if c.element == nil {
+		return
+	}
+	p.strangers.Remove(c.element)
+	c.element = nil
+	if p.from[c.prefix]--; p.from[c.prefix] <= 0 {
+		delete(p.from, c.prefix)
+	}
+}
+
+// remove gives up a place. The caller holds mu.
+func (p *Places) remove(c *Place) (removed bool) {
+	if c.left {
+		return false
+	}
+	c.left = true
+	p.settle(c)
+	p.open--
+	return true
+}
+
+// Leave gives up the place, and reports whether the connection still had it.
+func (c *Place) Leave() bool {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return c.of.remove(c)
+}
+
+// Know says that the peer is authenticated, until release is called.
+func (c *Place) Know() (release func()) {
+	p := c.of
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.known++
+	p.settle(c)
+	p.friends.add(c.prefix, p.now())
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if c.known--; c.known == 0 && !c.left {
+			p.estrange(c)
+		}
+	}
+}
+
+// friends remembers the addresses of authenticated peers.
+type friends struct{ seen map[netip.Prefix]time.Time }
+
+const (
+	friendTime  = 10 * time.Minute
+	mostFriends = 4096
+)
+
+func (f *friends) has(p netip.Prefix, now time.Time) bool {
+	at, ok := f.seen[p]
+	return ok && now.Sub(at) < friendTime
+}
+
+func (f *friends) add(p netip.Prefix, now time.Time) {
+	if _, ok := f.seen[p]; !ok && len(f.seen) >= mostFriends {
+		for old, at := range f.seen {
+			if now.Sub(at) >= friendTime {
+				delete(f.seen, old)
+			}
+		}
+		for old := range f.seen { // any of them
+			if len(f.seen) < mostFriends {
+				break
+			}
+			delete(f.seen, old)
+		}
+	}
+	f.seen[p] = now
+}
+
+// prefixOf returns what counts as one address: one of IPv4, 56 bits of IPv6. It is zero on
+// this machine.
+func prefixOf(a net.Addr) netip.Prefix {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr, bits := at.Addr().Unmap().WithZone(""), 32
+	if addr.IsLoopback() {
+		return netip.Prefix{}
+	}
+	if addr.Is6() {
+		bits = 56
+	}
+	p, _ := addr.Prefix(bits) // never more bits than the address has
+	return p
+}
