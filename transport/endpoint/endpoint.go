@@ -48,7 +48,7 @@ type Endpoint struct {
 	memory    *memory.Budget
 	lanes     sync.Pool // of *lane, for streams of multiplexed connections
 	calls     sync.Pool // of *call
-	handler   atomic.Int64
+	handlers  handlers
 	without   atomic.Uint64 // messages sent without end-to-end extensions, see sizeOf
 	deferred  atomic.Int64  // octets of messages whose commit is under way
 	reviews   atomic.Uint64 // calls of Review
@@ -179,7 +179,7 @@ func (e *Endpoint) Stats() Stats {
 	e.mu.Lock()
 	n := len(e.sessions)
 	e.mu.Unlock()
-	return Stats{Sessions: n, Handlers: int(e.handler.Load()), InFlightBytes: e.memory.Used(), DeferredBytes: int(e.deferred.Load())}
+	return Stats{Sessions: n, Handlers: e.handlers.running(), InFlightBytes: e.memory.Used(), DeferredBytes: int(e.deferred.Load())}
 }
 
 // Curtailed returns how many messages were sent without their end-to-end extensions

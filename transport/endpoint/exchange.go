@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 )
@@ -79,17 +80,45 @@ func (x *exchanger) Scratch(n int) []byte {
 func (x *exchanger) Detach(_ *profiles.Request, f func(context.Context, *profiles.Request, profiles.Responder) error) error {
 	l := (*lane)(x)
 	ep := l.s.ep
-	if ep.handler.Add(1) > int64(ep.opts.Load().Bounds.Handlers) {
-		ep.handler.Add(-1)
-		return profiles.Busy("handlers", "too many requests are being handled")
+	who := l.req.Identity()
+	if fault := ep.handlers.take(who, ep.opts.Load().Bounds.Handlers); fault != nil {
+		return fault
 	}
 	e, err := l.take(waits, false)
 	if err != nil {
-		ep.handler.Add(-1)
+		ep.handlers.give(who)
 		return err
 	}
-	go e.run(f)
+	go e.run(f, who)
 	return nil
+}
+
+// handlers are the places of detached handlers, which the identities of all connections
+// share.
+type handlers struct {
+	mu     sync.Mutex
+	places fair.Shares
+}
+
+var errHandlers = profiles.Busy("handlers", "too many requests are being handled")
+
+func (h *handlers) take(identity string, bound int) *profiles.Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.places.Bound(bound)
+	return h.places.Take(identity, 1).Refuse(errHandlers)
+}
+
+func (h *handlers) give(identity string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.places.Give(identity, 1)
+}
+
+func (h *handlers) running() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.places.Used()
 }
 
 func (x *exchanger) Hold(_ *profiles.Request, long bool) (*profiles.Request, profiles.Responder, error) {
@@ -235,10 +264,10 @@ var errDeadline = &profiles.Error{Code: profiles.Internal, Detail: "deadline", T
 // errGoexit is the panic of a handler that ended its goroutine.
 var errGoexit = errors.New("runtime.Goexit")
 
-// run is the goroutine of a detached request.
-func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Responder) error) {
+// run is the goroutine of a detached request of an identity.
+func (e *exchange) run(f func(context.Context, *profiles.Request, profiles.Responder) error, who string) {
 	ep := e.s.ep
-	defer ep.handler.Add(-1)
+	defer ep.handlers.give(who)
 	ctx, cancel := context.WithTimeout(e.ctx, ep.opts.Load().Bounds.Handler)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {

@@ -77,14 +77,48 @@ func TestRS02HandlersHaveABoundOverAllConnections(t *testing.T) {
 			r.send(t, request(fmt.Sprintf("msg-id-%04d-%04d", c, i), "x"))
 		}
 	}
-	const over = conns*each - bound
+	const most = bound - bound/8 // one identity is alone
+	const over = conns*each - most
 	rec.await(t, "the surplus refused", func(r *recorder) bool { return len(r.verdicts) == over })
-	if got := ep.Stats().Handlers; got != bound {
-		t.Errorf("%d handlers run, want %d", got, bound)
+	if got := ep.Stats().Handlers; got != most {
+		t.Errorf("%d handlers run, want %d", got, most)
 	}
 	for n := range over {
 		if v := rec.verdict(t, n+1); v.Code != profiles.RateLimitExceeded || v.Detail != "handlers" {
 			t.Fatalf("verdict %+v", v)
+		}
+	}
+}
+
+func TestRS24HandlersOfOneIdentityLeavePlacesForAnother(t *testing.T) {
+	const bound = 16
+	goOn := make(chan struct{})
+	defer close(goOn)
+	ep, rec := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{Handlers: bound, PaceBudget: 1}}, telling(profile(slowEcho(goOn))))
+	dial := func(identity string, requests int) {
+		here, there := transport.NewPipe(transport.PipeOptions{B: identity})
+		r := attach(t, ep, rec, here, there)
+		for i := range requests {
+			r.send(t, request(fmt.Sprintf("msg-id-%09d", i), "x"))
+		}
+	}
+	running := func(want int) {
+		t.Helper()
+		for ep.Stats().Handlers < want {
+			runtime.Gosched()
+		}
+	}
+	dial("mallory", 14)
+	running(14)
+	dial("mallory", 1)
+	rec.await(t, "the surplus refused", func(r *recorder) bool { return len(r.verdicts) == 1 })
+	dial("alice", 2)
+	running(16)
+	dial("alice", 8) // more than the budget: others use the share of alice
+	rec.await(t, "the refusals", func(r *recorder) bool { return len(r.verdicts) == 9 })
+	for n := range 9 {
+		if v := rec.verdict(t, n+1); v.Code != profiles.RateLimitExceeded || v.Detail != "handlers" || v.Action != endpoint.Kept {
+			t.Errorf("%+v", v)
 		}
 	}
 }

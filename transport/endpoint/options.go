@@ -146,7 +146,7 @@ type Bounds struct {
 	ConnectionsPerIdentity int // at once, default 256
 	InFlight               int // requests per connection, default 128
 	LongExchanges          int // per connection, default 1,024
-	Handlers               int // detached handlers overall, default 4,096
+	Handlers               int // detached handlers overall, default 4,096; identities share them
 	Deferred               int // messages of a stream whose commit is under way, default 1,024; then reading pauses
 
 	InFlightBytes        int // frame octets held overall, default 256 MiB; those of deferred messages have as much again
