@@ -41,7 +41,7 @@ type Chains interface {
 }
 
 // ChainOfNoUse is in the Text of ErrChain, ErrRevoked and ErrExpired, and then a colon and why:
-// ChainRevoked, ChainExpired or, of ErrChain, all that may be so.
+// ChainRevoked, ChainExpired or, of ErrChain, all possible reasons.
 const (
 	ChainOfNoUse = "names a chain of credentials that is of no use here now"
 	ChainRevoked = "it was revoked"

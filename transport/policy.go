@@ -17,8 +17,11 @@ type Credentials struct {
 
 	// Bundles are the trust anchors of single identities, in place of Roots: a
 	// peer that claims one of these identities is verified against its bundle
-	// only, whichever side dialled. A nil pool trusts no peer.
+	// only, on accepted and dialled connections. A nil pool trusts no peer.
 	Bundles map[string]*x509.CertPool
+
+	// CRLs revoke certificates. Each applies to the certificates of its authority.
+	CRLs []*CRL
 }
 
 // Policy authenticates peers: mutual TLS 1.3 with ALPN swp/1, no session tickets and no

@@ -63,23 +63,24 @@ func (p *Policy) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage, 
 	if err != nil {
 		return err
 	}
-	return verifyAgainst(roots, chain, usage, p.now())
+	return verifyAgainst(roots, p.Credentials().CRLs, chain, usage, p.now())
 }
 
 // VerifyClient verifies the chain, leaf first, of a TLS client that does not use SlimWire,
 // as a Policy verifies peers that dial: the limits on size and number come before any
 // signature. roots is required. Identity returns the identity of the leaf.
-func VerifyClient(roots *x509.CertPool, chain []*x509.Certificate, now time.Time) error {
-	return verifyCapped(roots, chain, x509.ExtKeyUsageClientAuth, now)
+func VerifyClient(roots *x509.CertPool, crls []*CRL, chain []*x509.Certificate, now time.Time) error {
+	return verifyCapped(roots, crls, chain, x509.ExtKeyUsageClientAuth, now)
 }
 
 // VerifySigner is VerifyClient for the chain behind a signature, which may come from either
-// side of a connection.
+// side of a connection. No revocation list applies, because a signature
+// stays valid after a revocation.
 func VerifySigner(roots *x509.CertPool, chain []*x509.Certificate, at time.Time) error {
-	return verifyCapped(roots, chain, x509.ExtKeyUsageAny, at)
+	return verifyCapped(roots, nil, chain, x509.ExtKeyUsageAny, at)
 }
 
-func verifyCapped(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
+func verifyCapped(roots *x509.CertPool, crls []*CRL, chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
 	switch {
 	case len(chain) == 0:
 		return errNoCertificate
@@ -89,15 +90,15 @@ func verifyCapped(roots *x509.CertPool, chain []*x509.Certificate, usage x509.Ex
 	if err := checkCaps(chain); err != nil {
 		return err
 	}
-	return verifyAgainst(roots, chain, usage, now)
+	return verifyAgainst(roots, crls, chain, usage, now)
 }
 
-func verifyAgainst(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
+func verifyAgainst(roots *x509.CertPool, crls []*CRL, chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
+	chains, err := chain[0].Verify(x509.VerifyOptions{
 		Roots:         roots,
 		Intermediates: between,
 		CurrentTime:   now,
@@ -112,7 +113,7 @@ func verifyAgainst(roots *x509.CertPool, chain []*x509.Certificate, usage x509.E
 	case err != nil:
 		return fmt.Errorf("transport: certificate of the peer: %w", err)
 	}
-	return nil
+	return errRevoked(chains, crls)
 }
 
 func (p *Policy) verifyName(leaf *x509.Certificate, id, host string) error {

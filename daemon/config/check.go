@@ -67,6 +67,12 @@ func (c *Config) checkIdentity(p *problems) {
 		seen[file] = true
 		readable(p, key, file)
 	}
+	for i, file := range c.Trust.CRL {
+		readable(p, fmt.Sprintf("trust.crl[%d]", i), file)
+	}
+	if len(c.Trust.CRL) > 0 && len(c.Trust.CA) == 0 {
+		p.add("trust.crl", "set without trust.ca, whose authorities issue the lists")
+	}
 }
 
 // readable reports whether file can be read; an empty name is left to others.

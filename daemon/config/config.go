@@ -78,7 +78,8 @@ type Endpoint struct {
 
 // Trust are the authorities of peers.
 type Trust struct {
-	CA []string `yaml:"ca"` // PEM bundles
+	CA  []string `yaml:"ca"`  // PEM bundles
+	CRL []string `yaml:"crl"` // revocation lists of these authorities
 }
 
 // Listener is an address that peers connect to.

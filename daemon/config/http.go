@@ -54,7 +54,8 @@ type HTTPCaller struct {
 type HTTPTLS struct {
 	Cert string   `yaml:"cert"`
 	Key  string   `yaml:"key"`
-	CA   []string `yaml:"ca"` // trust anchors of client certificates; empty: none are asked for
+	CA   []string `yaml:"ca"`  // trust anchors of client certificates; empty: none are asked for
+	CRL  []string `yaml:"crl"` // revocation lists of these authorities
 }
 
 // HTTPOff is the value of http.address that turns the fronts off.
@@ -69,9 +70,11 @@ func (c *Config) resolveHTTP(dir string) {
 			*file = filepath.Join(dir, *file)
 		}
 	}
-	for i, file := range c.HTTP.TLS.CA {
-		if file != "" && !filepath.IsAbs(file) {
-			c.HTTP.TLS.CA[i] = filepath.Join(dir, file)
+	for _, files := range [][]string{c.HTTP.TLS.CA, c.HTTP.TLS.CRL} {
+		for i, file := range files {
+			if file != "" && !filepath.IsAbs(file) {
+				files[i] = filepath.Join(dir, file)
+			}
 		}
 	}
 }
@@ -107,6 +110,12 @@ func (c *Config) checkHTTPTLS(p *problems) {
 		p.add("http.tls.key", "missing beside http.tls.cert")
 	case t.Cert == "" && len(t.CA) > 0:
 		p.add("http.tls.cert", "missing beside http.tls.ca")
+	}
+	if len(c.HTTP.TLS.CRL) > 0 && len(c.HTTP.TLS.CA) == 0 {
+		p.add("http.tls.crl", "set without http.tls.ca, whose authorities issue the lists")
+	}
+	for i, file := range c.HTTP.TLS.CRL {
+		readable(p, fmt.Sprintf("http.tls.crl[%d]", i), file)
 	}
 	readable(p, "http.tls.cert", c.HTTP.TLS.Cert)
 	readable(p, "http.tls.key", c.HTTP.TLS.Key)

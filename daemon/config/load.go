@@ -157,6 +157,9 @@ func (c *Config) resolve(dir string) error {
 	for i := range c.Trust.CA {
 		paths = append(paths, &c.Trust.CA[i])
 	}
+	for i := range c.Trust.CRL {
+		paths = append(paths, &c.Trust.CRL[i])
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.A2A.Workers)) {
 		worker := c.A2A.Workers[name]
 		resolveProgram(dir, &worker.Command, &worker.Dir)

@@ -29,6 +29,7 @@ type Partner struct {
 	Identity   string    `yaml:"identity"`   // in its certificate
 	Addresses  []Address `yaml:"addresses"`  // dialled in order; empty: the partner dials
 	Trust      []string  `yaml:"trust"`      // PEM bundles of its only authorities; empty: trust.ca
+	CRL        []string  `yaml:"crl"`        // revocation lists of the authorities of Trust
 	Tell       string    `yaml:"tell"`       // who calls: none, pseudonym or caller
 	Trace      string    `yaml:"trace"`      // parent, full or none
 	InFlight   int       `yaml:"in_flight"`  // requests of its link
@@ -65,9 +66,11 @@ const (
 
 func (c *Config) resolvePartners(dir string) {
 	for _, p := range c.Partners {
-		for i, file := range p.Trust {
-			if file != "" && !filepath.IsAbs(file) {
-				p.Trust[i] = filepath.Join(dir, file)
+		for _, files := range [][]string{p.Trust, p.CRL} {
+			for i, file := range files {
+				if file != "" && !filepath.IsAbs(file) {
+					files[i] = filepath.Join(dir, file)
+				}
 			}
 		}
 	}
@@ -105,6 +108,12 @@ func (c *Config) checkPartners(p *problems) {
 		}
 		for i, file := range conf.Trust {
 			readable(p, fmt.Sprintf("%s.trust[%d]", key, i), file)
+		}
+		for i, file := range conf.CRL {
+			readable(p, fmt.Sprintf("%s.crl[%d]", key, i), file)
+		}
+		if len(conf.CRL) > 0 && len(conf.Trust) == 0 {
+			p.add(key+".crl", "is set without trust; name lists of the authorities of trust.ca in trust.crl")
 		}
 		for i, profile := range conf.Profiles {
 			if !slices.ContainsFunc(all.Tables(), func(t *profiles.Profile) bool { return t.Name == profile }) {

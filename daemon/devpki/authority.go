@@ -209,7 +209,7 @@ func newAuthority(o Options) (*identity, error) {
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
-		KeyUsage:              x509.KeyUsageCertSign,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}, nil, nil, o.Now(), caLife)
 }
 

@@ -183,7 +183,7 @@ func (s *Service) parent(req *profiles.Request, m *Delegate, sum [sha256.Size]by
 }
 
 // extends returns the place of the link, after the first, of a delegation with a hash; 0 if
-// there is none.
+// the chain has no such link.
 func (c *chain) extends(sum [sha256.Size]byte) int {
 	for i := 1; i < len(c.links); i++ {
 		if c.links[i].sum == sum {

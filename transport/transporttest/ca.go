@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"math/big"
 	"net"
 	"net/url"
@@ -51,6 +52,20 @@ func (ca *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.root.Cert)
 	return pool
+}
+
+// CRL makes a revocation list, in PEM, that ends after some time and has some certificates.
+func (ca *CA) CRL(t testing.TB, life time.Duration, revoked ...*x509.Certificate) []byte {
+	t.Helper()
+	list := &x509.RevocationList{Number: serial(t), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(life)}
+	for _, cert := range revoked {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: list.ThisUpdate})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, ca.Cert, ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
 }
 
 // Leaf describes a certificate. The zero value has no name at all and is valid
@@ -163,7 +178,7 @@ func authority(name string) *x509.Certificate {
 		Subject:               pkix.Name{CommonName: name, Organization: []string{"SlimWire test"}},
 		NotBefore:             time.Now().Add(-24 * time.Hour),
 		NotAfter:              time.Now().Add(24 * time.Hour),
-		KeyUsage:              x509.KeyUsageCertSign,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}

@@ -36,6 +36,7 @@ type secured struct {
 	roots    *x509.CertPool // of client certificates; nil: none are requested
 	anchors  string         // content of the bundles, to detect changes
 	vouching []identity.Anchor
+	lists    identity.Lists
 }
 
 // leaf is the certificate of the fronts.
@@ -47,12 +48,12 @@ func (s *secured) expiries(now time.Time) (list []string) {
 	if soon, _ := identity.Ending(s.leaf().NotBefore, s.leaf().NotAfter, now); soon {
 		list = append(list, fmt.Sprintf("http.tls: certificate %s %s", s.file, identity.End(s.leaf().NotAfter, now)))
 	}
-	return append(list, identity.AnchorWarnings(s.vouching, "http.tls.ca", now)...)
+	return slices.Concat(list, identity.AnchorWarnings(s.vouching, "http.tls.ca", now), s.lists.Warnings(now))
 }
 
 // trusts reports whether the certificate chain of a client is valid now.
 func (s *secured) trusts(chain []*x509.Certificate) bool {
-	return s.roots != nil && transport.VerifyClient(s.roots, chain, time.Now()) == nil
+	return s.roots != nil && transport.VerifyClient(s.roots, s.lists.CRLs(), chain, time.Now()) == nil
 }
 
 func newHTTPEntry(conf *config.HTTP) (*httpEntry, error) {
@@ -100,7 +101,7 @@ func Section(prepare part.Prepare) part.Section {
 			return before.Address == after.Address && (before.TLS.Cert == "") == (after.TLS.Cert == "")
 		},
 		Files: func(c *config.Config) []string {
-			return append([]string{c.HTTP.TLS.Cert, c.HTTP.TLS.Key}, c.HTTP.TLS.CA...)
+			return slices.Concat([]string{c.HTTP.TLS.Cert, c.HTTP.TLS.Key}, c.HTTP.TLS.CA, c.HTTP.TLS.CRL)
 		},
 	}
 }

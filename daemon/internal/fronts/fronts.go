@@ -142,12 +142,18 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 		c.vouching = append(c.vouching, vouching...)
 		c.anchors += octets
 	}
+	var octets string
+	if c.lists, octets, err = identity.ReadLists("http.tls.crl", conf.CRL, c.vouching); err != nil {
+		return nil, err
+	}
+	c.anchors += "\n" + octets
+	crls := c.lists.CRLs()
 	c.ClientAuth, c.ClientCAs = tls.RequestClientCert, c.roots // verified below, caps first
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
 			return nil
 		}
-		return transport.VerifyClient(c.roots, s.PeerCertificates, time.Now())
+		return transport.VerifyClient(c.roots, crls, s.PeerCertificates, time.Now())
 	}
 	return c, nil
 }
@@ -253,8 +259,8 @@ func (f *Fronts) mcpLink(_ context.Context, caller string) (*mcpfront.Link, erro
 }
 
 // carried returns the context of a request with its trace context and its hints, if the
-// caller may set them. A caller that may not set a trace context has none; hints that may
-// not be set, or cannot be read, refuse the request.
+// caller may set them. Without that right there is no trace context, and hints refuse
+// the request; so do hints that cannot be read.
 func (f *Fronts) carried(r *http.Request) (context.Context, error) {
 	ctx, caller := r.Context(), gate.Caller(r)
 	if t := obs.FromHeader(r.Header); t.Parent != "" && f.o.Access.Would(caller, "obs", "set", "") {

@@ -38,7 +38,7 @@ type Credentials struct {
 // Files are the certificate of this endpoint, its key, and the bundles of trust anchors.
 type Files struct {
 	Cert, Key string
-	CA        []string
+	CA, CRL   []string
 }
 
 // loaded is the content of the files.
@@ -48,6 +48,7 @@ type loaded struct {
 	file     string // the certificate's
 	anchors  string // content of the common bundles, to detect changes
 	vouching []Anchor
+	lists    Lists
 	partners bundles
 }
 
@@ -58,6 +59,7 @@ type bundles struct {
 	names    map[string]string         // of partners, by identity
 	anchors  string                    // content, to detect changes
 	vouching []Anchor
+	lists    Lists
 }
 
 // list returns all trust anchors.
@@ -67,6 +69,7 @@ func (l *loaded) list() []Anchor { return slices.Concat(l.vouching, l.partners.v
 func (l *loaded) with(b bundles) *loaded {
 	next := *l
 	next.partners, next.Bundles = b, b.pools
+	next.CRLs = slices.Concat(l.lists, b.lists).CRLs()
 	return &next
 }
 
@@ -74,9 +77,9 @@ func (l *loaded) with(b bundles) *loaded {
 func FilesOf(c *config.Config) Files {
 	if c.Development() {
 		f := devpki.Server(c.IdentityDir())
-		return Files{f.Cert, f.Key, []string{f.CA}}
+		return Files{f.Cert, f.Key, []string{f.CA}, nil}
 	}
-	return Files{c.Identity.Cert, c.Identity.Key, c.Trust.CA}
+	return Files{c.Identity.Cert, c.Identity.Key, c.Trust.CA, c.Trust.CRL}
 }
 
 // bundlesOf returns the bundles of partners with a trust list, by identity.
@@ -147,7 +150,7 @@ func Section(prepare part.Prepare) part.Section {
 		Fits:  func(started, now *config.Config) bool { return started.Development() || !now.Development() },
 		Files: func(c *config.Config) []string {
 			f := FilesOf(c)
-			return append([]string{f.Cert, f.Key}, f.CA...)
+			return slices.Concat([]string{f.Cert, f.Key}, f.CA, f.CRL)
 		},
 	}
 }
@@ -169,11 +172,14 @@ func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
 	}, nil
 }
 
-// BundleFiles are the bundles of partners with a trust list.
+// BundleFiles are the bundles of partners with a trust list, and their revocation lists.
 func BundleFiles(c *config.Config) (files []string) {
 	bundles := bundlesOf(c.Partners)
 	for _, identity := range slices.Sorted(maps.Keys(bundles)) {
 		files = append(files, bundles[identity]...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+		files = append(files, c.Partners[name].CRL...)
 	}
 	return files
 }
@@ -232,6 +238,11 @@ func readIdentity(f Files, now time.Time) (*loaded, error) {
 		l.vouching = append(l.vouching, anchors...)
 		l.anchors += octets
 	}
+	var octets string
+	if l.lists, octets, err = ReadLists("trust.crl", f.CRL, l.vouching); err != nil {
+		return nil, err
+	}
+	l.anchors += "\n" + octets
 	return l, nil
 }
 
@@ -258,6 +269,14 @@ func readBundles(conf config.Partners) (b bundles, err error) {
 			b.anchors += octets
 		}
 		b.pools[identity] = pool
+		name := b.names[identity]
+		of := slices.DeleteFunc(slices.Clone(b.vouching), func(a Anchor) bool { return a.partner != name })
+		lists, octets, err := ReadLists("partners."+name+".crl", conf[name].CRL, of)
+		if err != nil {
+			return b, err
+		}
+		b.lists = append(b.lists, lists...)
+		b.anchors += "\n" + octets
 	}
 	return b, nil
 }

@@ -3,6 +3,7 @@ package identity
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,6 +54,12 @@ func (c *Credentials) anchorWarnings() []string {
 	return AnchorWarnings(c.current.Load().list(), "trust.ca", c.now())
 }
 
+// listWarnings returns warnings for revocation lists that have expired.
+func (c *Credentials) listWarnings() []string {
+	l := c.current.Load()
+	return slices.Concat(l.lists, l.partners.lists).Warnings(c.now())
+}
+
 // AnchorWarnings returns warnings for trust anchors that expire soon. Anchors of no partner
 // are named by a key of the configuration.
 func AnchorWarnings(anchors []Anchor, key string, now time.Time) (list []string) {
@@ -78,7 +85,7 @@ func (c *Credentials) Warnings() (list []string) {
 	if reason, _ := c.expiry(); reason != "" {
 		list = append(list, reason)
 	}
-	return append(list, c.anchorWarnings()...)
+	return slices.Concat(list, c.anchorWarnings(), c.listWarnings())
 }
 
 // Look implements part.Part.
@@ -88,7 +95,7 @@ func (c *Credentials) Look(h *part.Health) {
 	} else if reason != "" {
 		h.Warnings = append(h.Warnings, reason)
 	}
-	h.Warnings = append(h.Warnings, c.anchorWarnings()...)
+	h.Warnings = slices.Concat(h.Warnings, c.anchorWarnings(), c.listWarnings())
 }
 
 // Ends reports whether the certificate of a peer expires soon.
