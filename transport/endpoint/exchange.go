@@ -351,7 +351,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 			e.s.ep.count(&e.account, e.req.MsgID, &env, size)
 			e.l.last(&e.account, &e.req, nil, e.ctx)
 		}
-		err = e.l.out.queue(e.ctx, &env, size, p)
+		err = e.queue(&env, size, p)
 		if err == nil && !terminal { // one that was not sent is sent again, or never
 			e.s.ep.count(&e.account, e.req.MsgID, &env, size)
 		}
@@ -365,6 +365,18 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 	}
 	e.answered = terminal
 	return err
+}
+
+// queue queues an answer. A handler that waits while its peer does not read holds a large
+// answer in memory, so the answer counts until it is written.
+func (e *exchange) queue(env *e1.Envelope, size int, p patience) error {
+	if p == waits && size > memory.Small {
+		if !e.s.share.Take(e.ctx, size, memory.Large, time.Now().Add(e.s.opts.Bounds.Write)) {
+			return e.s.noRoom(size)
+		}
+		defer e.s.share.Give(size, memory.Large)
+	}
+	return e.l.out.queue(e.ctx, env, size, p)
 }
 
 // last returns the patience for the terminal answer.

@@ -84,6 +84,32 @@ func TestRS12OneIdentityLeavesRoomToOthers(t *testing.T) {
 	}
 }
 
+// Handlers send large answers to a peer that does not read.
+func TestRS11AnswersThatWaitForTheirReaderAreInTheBudget(t *testing.T) {
+	effort.Unwatched(t)
+	const budget, size = 8 << 20, 1 << 20
+	virtually(t, func(t *testing.T, pipe pipe) {
+		p := telling(profile(detached(func(_ context.Context, _ *profiles.Request, w profiles.Responder) error {
+			return w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)})
+		})))
+		ep, rec := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{InFlightBytes: budget}}, p)
+		here, there := pipe()
+		r := attach(t, ep, rec, here, there)
+		for i := range 20 {
+			r.send(t, request(fmt.Sprintf("msg-id-%09d", i), ""))
+		}
+		synctest.Wait()
+		if used := ep.Stats().InFlightBytes; used < budget/2 || used > budget {
+			t.Errorf("%d octets are in use, want more than half of %d", used, budget)
+		}
+		_ = r.conn.Close(0)
+		synctest.Wait()
+		if used := ep.Stats().InFlightBytes; used != 0 {
+			t.Errorf("%d octets are in use after the end", used)
+		}
+	})
+}
+
 // refusals returns how many messages were refused for a lack of room.
 func refusals(rec *recorder) (n int) {
 	rec.mu.Lock()
