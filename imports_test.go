@@ -46,6 +46,7 @@ var rules = []rule{
 	{"internal/programs", []string{"vectors/datatest"}, nil, "the programs, for the tests that run them"},
 
 	{"internal/fair", []string{"profiles"}, nil, "turns and shares of identities, for whatever they use together; of profiles only the form of an identity and the error"},
+	{"internal/fair/fairtest", nil, nil, "a table of measurements, for the tests of every pool"},
 	{"internal/backoff", nil, nil, "pauses between attempts, for whoever tries again"},
 	{"internal/plain", nil, nil, "errors in the words of users"},
 	{"internal/farend", []string{"profiles", "transport", "transport/endpoint"}, nil, "refusals by the other end, for the client and for the links of the server"},

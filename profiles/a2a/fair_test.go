@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -152,4 +153,49 @@ func TestRS20StoredTasksBeginInTurnAfterARestart(t *testing.T) {
 			t.Errorf("served in the order\n%s, want\n%s", got, want)
 		}
 	})
+}
+
+func TestFairnessOfAWorker(t *testing.T) {
+	served := func(flooded bool) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorker()
+			s := service(t, a2a.Options{Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: w, Tasks: 1}}})
+			if flooded {
+				script(t, s, mallory).flood(100)
+			}
+			script(t, s, alice).flood(40)
+			n = strings.Count(w.turns(t, 20), "alice:")
+		})
+		return n
+	}
+	fairtest.Row(t, "a2a: tasks of a worker", "tasks in 20 turns", served(false), served(true))
+}
+
+func TestFairnessOfTheProcessesOfAWorker(t *testing.T) {
+	running := func(flooded bool) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorker()
+			s := service(t, a2a.Options{Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: w, Tasks: 16}}})
+			p, q := script(t, s, mallory), script(t, s, alice)
+			var first []*run
+			if flooded {
+				p.flood(100)
+				for range 14 {
+					first = append(first, w.started(t))
+				}
+			}
+			q.flood(40)
+			for _, r := range first {
+				r.finish("")
+				synctest.Wait()
+			}
+			whose := map[string]int{}
+			for len(w.runs) > 0 {
+				whose[(<-w.runs).Peer]++
+			}
+			n = whose[alice]
+		})
+		return n
+	}
+	fairtest.Row(t, "a2a: processes of a worker", "places of 16", running(false), running(true))
 }

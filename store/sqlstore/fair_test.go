@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
@@ -121,4 +122,42 @@ func TestRS23ItemsOfOneOwnerLeaveRoomInAQueueForAnother(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFairnessOfAQueue(t *testing.T) {
+	kept := func(flooded bool) (n int) {
+		s := open(t, sqlstore.Options{Dir: t.TempDir(), Waiting: 16})
+		defer func() { _ = s.Close() }()
+		whose := map[string]int{}
+		for round := range 40 {
+			for _, owner := range []string{"mallory", "mallory", "mallory", "alice"} {
+				if owner == "mallory" && !flooded {
+					continue
+				}
+				for i := range 4 {
+					done := make(chan store.AddResult, 1)
+					s.Add("space", "queue", fmt.Sprint(owner, round, i, whose[owner]), "", owner, nil, time.Time{}, time.Time{}, func(r store.AddResult) { done <- r })
+					if r := <-done; r.Fresh {
+						whose[owner]++
+					}
+				}
+			}
+			if round == 39 {
+				break
+			}
+			leased := make(chan store.LeaseResult, 1)
+			s.Lease("space", "queue", 64, time.Now().Add(time.Hour), func(r store.LeaseResult) { leased <- r })
+			it := <-leased
+			acked := make(chan error, 1)
+			s.Ack("space", it.ID, it.Lease, func(_ bool, err error) { acked <- err })
+			<-acked
+			if len(it.ID) > 0 && it.ID[0] == 'a' {
+				whose["alice"]--
+			} else {
+				whose["mallory"]--
+			}
+		}
+		return whose["alice"]
+	}
+	fairtest.Row(t, "store: items in a queue", "places of 16", kept(false), kept(true))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -410,4 +411,66 @@ func TestWhatASessionThatIsClosedCanNotTakeIsNotAReject(t *testing.T) {
 		_, err := req.Session.Open(ctx)
 		return profiles.Unavailable(err)
 	}))))
+}
+
+// An identity that asks again for each handler that ends comes into its share.
+func TestFairnessOfHandlers(t *testing.T) {
+	measure := func(flooded bool) int {
+		ends := map[string]chan struct{}{"mallory": make(chan struct{}, 64), "alice": make(chan struct{}, 64)}
+		ep, rec := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{Handlers: 16}},
+			telling(profile(detached(func(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+				<-ends[req.Identity()]
+				return w.Finish(e1.Envelope{MsgType: typeAnswer})
+			}))))
+		rigs, whose, asked, ended := map[string]*rig{}, map[string]int{}, 0, 0
+		for identity := range ends {
+			here, there := transport.NewPipe(transport.PipeOptions{B: identity})
+			rigs[identity] = attach(t, ep, rec, here, there)
+		}
+		ask := func(identity string) (served bool) {
+			t.Helper()
+			before := ep.Stats().Handlers
+			rigs[identity].send(t, request(fmt.Sprintf("msg-id-%09d", asked), "x"))
+			asked++
+			for {
+				rec.mu.Lock()
+				over := len(rec.verdicts)
+				rec.mu.Unlock()
+				if served = ep.Stats().Handlers > before; served || over > ended {
+					if served {
+						whose[identity]++
+					} else {
+						ended++
+					}
+					return served
+				}
+				runtime.Gosched()
+			}
+		}
+		if flooded {
+			for ask("mallory") {
+			}
+		}
+		for ask("alice") {
+		}
+		for range whose["mallory"] {
+			ends["mallory"] <- struct{}{}
+			ended++
+			rec.await(t, "the end of a handler", func(r *recorder) bool { return len(r.verdicts) == ended })
+			for before := 16; ep.Stats().Handlers >= before; {
+				runtime.Gosched()
+			}
+			whose["mallory"]--
+			ask("mallory")
+			if !ask("alice") {
+				break
+			}
+		}
+		n := whose["alice"]
+		for _, end := range ends {
+			close(end)
+		}
+		return n
+	}
+	fairtest.Row(t, "endpoint: handlers", "places of 16", measure(false), measure(true))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slimwire/swp/internal/bridge/mcpstdio"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -114,4 +115,15 @@ func TestRS22RequestsOfOneIdentityLeavePlacesToWaitForAnother(t *testing.T) {
 	await(t, func() bool { return s.server.Stats().Waiting == 8 })
 	admin.do(modern("2", "release", ""))
 	decode[int](t, (<-out).octets)
+}
+
+func TestFairnessOfSessions(t *testing.T) {
+	opened := func(flooded bool) int {
+		s := serve(t, "legacy", mcpstdio.Config{MaxChildren: 4})
+		if flooded {
+			s.dial("mallory").sessions(6)
+		}
+		return s.dial("alice").sessions(6)
+	}
+	fairtest.Row(t, "mcp: sessions of a server", "children of 4", opened(false), opened(true))
 }
