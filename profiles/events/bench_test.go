@@ -154,3 +154,30 @@ func processorTime(b *testing.B) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// BenchmarkPublishBesideOthers publishes live events beside subscriptions to another type.
+// cpu-ns/op has the work of those subscriptions.
+func BenchmarkPublishBesideOthers(b *testing.B) {
+	for _, others := range []int{0, 4096} {
+		b.Run(fmt.Sprint("subscriptions=", others), func(b *testing.B) {
+			s := serve(b, "pipe", events.Options{}, endpoint.Bounds{})
+			var p *peer
+			for i := range others {
+				if i%256 == 0 {
+					p = s.dial(subscriber)
+				}
+				p.subscribe(b, events.SubscribeOptions{Filter: fmt.Sprint("type:other.", i)})
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			before := processorTime(b)
+			for i := range b.N {
+				r := record(fmt.Sprint(i))
+				if err := s.bus.Publish(b.Context(), "me", &r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}

@@ -174,7 +174,7 @@ func (s *subscription) follow() error {
 func (s *subscription) deliverThere(list []Record, cursor uint64) error {
 	m := Batch{Events: make([]Record, 0, len(list))}
 	for i := range list {
-		if name, ok := s.reader.filter.there(&list[i]); ok && s.reader.may([]byte(s.from.way.Here(string(name)))) {
+		if name, ok := s.reader.filter.there(&list[i]); ok && s.reader.rights.may([]byte(s.from.way.Here(string(name)))) {
 			m.Events = append(m.Events, list[i])
 		}
 	}

@@ -178,6 +178,7 @@ func New(opts Options) (*Bus, error) {
 	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders), large: make(chan struct{}, largeSlots), naming: make(chan struct{}, 1)}
 	b.kept.Store(int64(opts.Retention))
 	b.tail.maxEntries, b.tail.maxOctets = opts.TailEntries, opts.TailOctets
+	b.tail.waiters.init(opts.Access)
 	b.live.seed = maphash.MakeSeed()
 	b.subs.init()
 	b.ctx, b.close = context.WithCancelCause(context.Background())

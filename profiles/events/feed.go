@@ -31,7 +31,7 @@ func (b *Bus) Subscribe(filter *Filter, after *uint64) *Feed {
 	if filter == nil {
 		filter = new(Filter)
 	}
-	f := &Feed{reader: reader{bus: b, filter: filter, pos: b.tail.end()}}
+	f := &Feed{reader: b.reader("", filter)}
 	if after != nil {
 		f.reader.pos = *after
 	}
@@ -42,9 +42,11 @@ func (b *Bus) Subscribe(filter *Filter, after *uint64) *Feed {
 // with an Answer of CodeSlowConsumer if the next events are no longer available, for a
 // failed store, or because the Bus was closed.
 func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
+	f.reader.open()
+	defer f.reader.close()
 	for {
 		g := newGather(fullOctets)
-		changed, err := f.reader.fill(ctx, g)
+		next, err := f.reader.fill(ctx, g)
 		if !g.empty() {
 			head, tail := g.payload()
 			f.octets = append(append(f.octets[:0], head...), tail...)
@@ -59,11 +61,12 @@ func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
 		if err != nil {
 			return Delivery{}, err
 		}
-		if changed == nil {
+		if next == nil {
 			continue
 		}
 		select {
-		case <-changed:
+		case <-next.arrived:
+			f.reader.skip(next)
 		case <-ctx.Done():
 			return Delivery{}, ctx.Err()
 		case <-f.reader.bus.ctx.Done():

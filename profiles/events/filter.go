@@ -195,6 +195,27 @@ func (f *Filter) there(r *Record) (name []byte, ok bool) {
 	return nil, false
 }
 
+// key is equal for two filters if they have the same terms.
+func (f *Filter) key() string {
+	terms := make([]string, 0, 1+len(f.types)+len(f.tasks)+len(f.rpcs))
+	terms = append(terms, string([]byte{f.severities}))
+	for i, name := range f.Types() {
+		kind := "="
+		if f.types[i].more {
+			kind = "*"
+		}
+		terms = append(terms, kind+name)
+	}
+	for _, id := range f.tasks {
+		terms = append(terms, "t"+hex.EncodeToString(id))
+	}
+	for _, id := range f.rpcs {
+		terms = append(terms, "r"+hex.EncodeToString(id))
+	}
+	slices.Sort(terms[1:])
+	return strings.Join(slices.Compact(terms), ",")
+}
+
 // oneOf reports whether v is among the values; it is true without values.
 func oneOf(values [][]byte, v []byte) bool {
 	for _, want := range values {

@@ -77,7 +77,7 @@ func TestARefusedSubscriptionLeavesNoContext(t *testing.T) {
 	t.Cleanup(b.Close)
 	var list [2]*subscription
 	for i := range list {
-		list[i] = &subscription{bus: b, key: subscriptionKey{id: string(rune('a' + i))}, reader: reader{bus: b, identity: "x"}}
+		list[i] = &subscription{bus: b, key: subscriptionKey{id: string(rune('a' + i))}, reader: b.reader("x", new(Filter))}
 		if err := b.subs.add(list[i]); (err != nil) != (i == 1) {
 			t.Errorf("subscription %d: %v", i, err)
 		}

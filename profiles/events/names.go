@@ -83,7 +83,7 @@ const placeTries = 8
 func (s *subscription) store(was uint64) (bool, error) {
 	done := make(chan store.PutResult, 1)
 	place := binary.AppendUvarint(nil, s.reader.pos)
-	s.bus.opts.Store.Put(spaceNames, s.name, was, s.reader.identity, place, time.Time{},
+	s.bus.opts.Store.Put(spaceNames, s.name, was, s.reader.rights.identity, place, time.Time{},
 		func(r store.PutResult) { done <- r })
 	select {
 	case r := <-done:
@@ -114,7 +114,7 @@ func (s *subscription) newName() (bool, error) {
 // mayName refuses one more name than an identity may have.
 func (s *subscription) mayName() error {
 	n := 0
-	err := s.bus.opts.Store.Scan(s.ctx, spaceNames, scoped(s.reader.identity, ""), "", func(string, uint64, []byte) bool {
+	err := s.bus.opts.Store.Scan(s.ctx, spaceNames, scoped(s.reader.rights.identity, ""), "", func(string, uint64, []byte) bool {
 		n++
 		return n < s.bus.opts.Names
 	})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"sync"
-	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
@@ -13,13 +12,16 @@ import (
 // reader walks through the sequence of events and selects the events of a subscription. One
 // goroutine at a time may use it.
 type reader struct {
-	bus      *Bus
-	identity string // for Access; empty for this process
-	filter   *Filter
-	pos      uint64 // every event up to this number was examined
+	bus    *Bus
+	filter *Filter
+	rights rights
+	pos    uint64 // every event up to this number was examined
+	in     *group // set while events are read
+}
 
-	allowed map[string]bool // answers of Access, by event_type
-	asked   time.Time       // time of the first answer in allowed
+// reader returns a reader of the events from now on. identity is empty for this process.
+func (b *Bus) reader(identity string, f *Filter) reader {
+	return reader{bus: b, filter: f, rights: rights{access: b.opts.Access, identity: identity}, pos: b.tail.end()}
 }
 
 // gather is one EVT_BATCH under construction. Readers that wait have none.
@@ -111,14 +113,22 @@ var errSlow = &profiles.Error{
 	Answer: refusals.Answer(CodeSlowConsumer, "events that are due are no longer held", true),
 }
 
-// fill adds events until g is full or there are no more. Then it returns a channel that is
-// closed when there are. The error is errSlow, or comes from the store or from ctx.
-func (r *reader) fill(ctx context.Context, g *gather) (changed <-chan struct{}, err error) {
+// open lets fill be called, until close.
+func (r *reader) open() { r.in = r.bus.tail.join(r.rights.identity, r.filter) }
+
+func (r *reader) close() { r.bus.tail.leave(r.in) }
+
+// skip passes over the events that are not for this reader, after it has waited for next.
+func (r *reader) skip(next *waiting) { r.pos = max(r.pos, r.bus.tail.examined(next)) }
+
+// fill adds events until g is full or there are no more. Then it returns what to wait for,
+// and to skip after that. The error is errSlow, or comes from the store or from ctx.
+func (r *reader) fill(ctx context.Context, g *gather) (next *waiting, err error) {
 	for {
-		n, changed, behind := r.bus.tail.read(r.pos, g.entries[:])
+		n, next, behind := r.bus.tail.read(r.pos, r.in, g.entries[:])
 		switch {
-		case changed != nil:
-			return changed, nil
+		case next != nil:
+			return next, nil
 		case behind:
 			if more, err := r.fillFromStore(ctx, g); !more || err != nil {
 				return nil, err
@@ -149,7 +159,9 @@ func (r *reader) take(g *gather, seq uint64, record *Record) bool {
 	return true
 }
 
-func (r *reader) gets(record *Record) bool { return r.filter.Match(record) && r.may(record.EventType) }
+func (r *reader) gets(record *Record) bool {
+	return r.filter.Match(record) && r.rights.may(record.EventType)
+}
 
 // fillFromStore is fill for entries that are no longer in memory. more says that there may
 // be more for g.
@@ -209,28 +221,4 @@ func take(ctx context.Context, slots chan struct{}) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// accessTime is how long an answer of Access is cached, and accessTypes how many answers.
-const (
-	accessTime  = time.Second
-	accessTypes = 64
-)
-
-// may reports whether the identity may subscribe to a type. Other types are treated as if
-// they did not exist.
-func (r *reader) may(eventType []byte) bool {
-	access := r.bus.opts.Access
-	if r.identity == "" || access == profiles.Everyone {
-		return true
-	}
-	ok, known := r.allowed[string(eventType)]
-	if now := time.Now(); !known || now.Sub(r.asked) >= accessTime {
-		if len(r.allowed) >= accessTypes || now.Sub(r.asked) >= accessTime || r.allowed == nil {
-			r.allowed, r.asked = make(map[string]bool), now
-		}
-		ok = access.Allowed(r.identity, "events", "subscribe", string(eventType))
-		r.allowed[string(eventType)] = ok
-	}
-	return ok
 }

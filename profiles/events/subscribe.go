@@ -101,7 +101,7 @@ func (b *Bus) newSubscription(req *profiles.Request, text string, from *origin) 
 	identity := req.Identity()
 	s := &subscription{
 		bus: b, key: subscriptionKey{req.Session, SubscriptionID(req.MsgID)}, peer: req.Peer(), lane: req.Lane, from: from, rules: b.rules.Load(),
-		reader: reader{bus: b, identity: identity, filter: filter, pos: b.tail.end()},
+		reader: b.reader(identity, filter),
 	}
 	if from == nil { // for a partner the rules were asked already
 		if denied := s.denied(); denied != nil {
@@ -137,7 +137,7 @@ func (s *subscription) denied() *profiles.Error {
 		if s.from != nil {
 			eventType = s.from.way.Here(eventType)
 		}
-		if !may(s.bus.opts.Access, s.reader.identity, "subscribe", eventType) {
+		if !may(s.bus.opts.Access, s.reader.rights.identity, "subscribe", eventType) {
 			return profiles.Deny(profiles.Errorf(profiles.SecurityPolicy, "events: not allowed to subscribe to %.200s", eventType))
 		}
 	}
@@ -191,23 +191,27 @@ func (s *subscription) deliver() error {
 	if err := s.start(); err != nil {
 		return err
 	}
+	s.reader.open()
+	defer s.reader.close()
 	if err := s.w.Send(s.batch(s.reader.pos, emptyBatch)); err != nil {
 		return err
 	}
 	silence := time.NewTimer(s.bus.opts.Heartbeat)
 	defer silence.Stop()
 	for {
-		changed, err := s.next()
+		next, err := s.next()
 		switch {
 		case err != nil:
 			return err
-		case changed == nil:
+		case next == nil:
 			continue
 		}
 		silence.Reset(s.bus.opts.Heartbeat)
 		select {
-		case <-changed:
+		case <-next.arrived:
+			s.reader.skip(next)
 		case <-silence.C:
+			s.reader.skip(next)
 			if err := s.send(s.batch(s.reader.pos, emptyBatch)); err != nil {
 				return err
 			}
@@ -223,17 +227,17 @@ var emptyBatch = p1.AppendHeader(nil, TypeBatch, 0)
 // cursorSize is the largest size of the extension with a cursor.
 const cursorSize = 16
 
-// next sends one batch, if there are events for it. It returns a channel to wait for before
-// the next batch, nil if that is due now. The subscriptions of one stream take turns: while
+// next sends one batch, if there are events for it. It returns what to wait for before the
+// next batch, nil if that is due now. The subscriptions of one stream take turns: while
 // one waits for a slow peer, the others hold no buffers.
-func (s *subscription) next() (changed <-chan struct{}, err error) {
+func (s *subscription) next() (next *waiting, err error) {
 	if err := take(s.ctx, s.turn.slot); err != nil {
 		return nil, err
 	}
 	defer func() { <-s.turn.slot }()
 	g := newGather(profiles.Room(s.lane, cursorSize))
 	defer g.free(s.bus)
-	changed, err = s.reader.fill(s.ctx, g)
+	next, err = s.reader.fill(s.ctx, g)
 	if !g.empty() && s.ctx.Err() == nil {
 		env := s.batch(g.last, nil)
 		env.Payload, env.Tail = g.payload()
@@ -241,7 +245,7 @@ func (s *subscription) next() (changed <-chan struct{}, err error) {
 			return nil, err
 		}
 	}
-	return changed, err
+	return next, err
 }
 
 // send waits for a slow peer.
@@ -259,7 +263,7 @@ func (s *subscription) named(name []byte) string {
 	if s.from != nil {
 		name = slices.Concat([]byte(s.from.way.Prefix), name)
 	}
-	return scoped(s.reader.identity, name)
+	return scoped(s.reader.rights.identity, name)
 }
 
 // holds reports whether events are stored, so that cursors can be used.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,6 +349,57 @@ func TestAnswersOfAccessAreBounded(t *testing.T) {
 		synctest.Wait()
 		if n := asked["same"]; n > 10 {
 			t.Errorf("asked %d times within a second for the same type", n)
+		}
+	})
+}
+
+// mine allows the types of an identity of its own only, and counts what else is asked for.
+type mine struct {
+	mu     sync.Mutex
+	denied int
+}
+
+func (m *mine) Allowed(_, _, _, name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name != "*" && !strings.HasPrefix(name, "mine.") {
+		m.denied++
+		return false
+	}
+	return true
+}
+
+// Subscriptions that do not get an event neither read it nor ask the rules about it; those of
+// one identity cost it one question together.
+func TestRS30AnEventCostsNothingForSubscriptionsThatDoNotGetIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		access := new(mine)
+		s := serve(t, "pipe", events.Options{Access: access, TailEntries: 4}, endpoint.Bounds{})
+		p := s.dial(subscriber)
+		subs := make([]*events.Subscription, 64)
+		for i := range subs {
+			// To every type; each has a filter that no other has.
+			subs[i] = p.subscribe(t, events.SubscribeOptions{Filter: fmt.Sprintf("type:mine.%d,type:*", i)})
+		}
+		synctest.Wait()
+		publish := func(eventType, id string) {
+			t.Helper()
+			r := record(id)
+			r.EventType = []byte(eventType)
+			if err := s.bus.Publish(t.Context(), "me", &r); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for i := range 10 { // more than the memory has room for
+			publish("other.x", fmt.Sprint("o", i))
+		}
+		if access.denied != 1 {
+			t.Errorf("the rules were asked %d times about the type of the others, want once", access.denied)
+		}
+		publish("mine.x", "m")
+		for _, sub := range subs {
+			receive(t, sub, "m")
 		}
 	})
 }

@@ -54,14 +54,14 @@ func (t *table) add(s *subscription) error {
 		return profiles.Errorf(profiles.DuplicateMsgID, "events: the msg_id is that of a subscription")
 	case t.sessions[s.key.session] >= o.Subscriptions:
 		return profiles.Busy(DetailBound, "events: too many subscriptions on this connection")
-	case t.identities[s.reader.identity] >= o.IdentitySubscriptions:
+	case t.identities[s.reader.rights.identity] >= o.IdentitySubscriptions:
 		return profiles.Busy(DetailBound, "events: too many subscriptions of this identity")
 	}
 	s.bus.work.Add(1)
 	s.ctx, s.cancel = context.WithCancelCause(s.bus.ctx)
 	t.subs[s.key] = s
 	t.sessions[s.key.session]++
-	t.identities[s.reader.identity]++
+	t.identities[s.reader.rights.identity]++
 	if s.turn = t.lanes[s.lane]; s.turn == nil {
 		s.turn = &turn{slot: make(chan struct{}, 1)}
 		t.lanes[s.lane] = s.turn
@@ -98,7 +98,7 @@ func (t *table) remove(s *subscription) {
 	}
 	delete(t.subs, s.key)
 	decrement(t.sessions, s.key.session)
-	decrement(t.identities, s.reader.identity)
+	decrement(t.identities, s.reader.rights.identity)
 	if s.turn.n--; s.turn.n == 0 {
 		delete(t.lanes, s.lane)
 	}

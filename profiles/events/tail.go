@@ -29,16 +29,20 @@ type tail struct {
 	last    uint64   // number of the newest entry, or of the last one before there was any
 	n       int
 	octets  int
-	changed chan struct{} // closed after the next append; nil if nobody waits
+	waiters audience
 }
 
-// append adds the newest entry and wakes waiting readers. The oldest entries are removed
-// until the bounds hold; the newest always stays.
+// append adds the newest entry and wakes the readers that get it. The oldest entries are
+// removed until the bounds hold; the newest always stays.
 func (t *tail) append(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.seq != t.last+1 {
+	var woken []*waiting
+	if e.seq == t.last+1 {
+		woken = t.waiters.reach(e)
+	} else {
 		t.drop(t.n) // another writer used the log; readers get the entries in between from there
+		woken = t.waiters.all(t.last + 1)
 	}
 	if t.ring == nil {
 		t.ring = make([]*entry, t.maxEntries)
@@ -49,11 +53,13 @@ func (t *tail) append(e *entry) {
 	}
 	*t.at(e.seq) = e
 	t.last, t.n, t.octets = e.seq, t.n+1, t.octets+size
-	if t.changed != nil {
-		// On a separate goroutine: the caller commits, and this wakes every
-		// listener.
-		go close(t.changed)
-		t.changed = nil
+	if len(woken) > 0 {
+		// On a separate goroutine: the caller commits, and there may be many readers.
+		go func() {
+			for _, w := range woken {
+				close(w.arrived)
+			}
+		}()
 	}
 }
 
@@ -69,18 +75,14 @@ func (t *tail) drop(n int) {
 	}
 }
 
-// read copies the entries after a number to dst. Without any it returns a
-// channel that is closed when there are some; behind says that they are older
-// than the events here.
-func (t *tail) read(after uint64, dst []*entry) (n int, changed <-chan struct{}, behind bool) {
+// read copies the entries after a number to dst. Without any it returns what the next one of
+// the group arrives at; behind says that they are older than the entries here.
+func (t *tail) read(after uint64, in *group, dst []*entry) (n int, next *waiting, behind bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case after >= t.last:
-		if t.changed == nil {
-			t.changed = make(chan struct{})
-		}
-		return 0, t.changed, false
+		return 0, in.wait(), false
 	case t.last-after > uint64(t.n):
 		return 0, nil, true
 	}
@@ -89,6 +91,28 @@ func (t *tail) read(after uint64, dst []*entry) (n int, changed <-chan struct{},
 		dst[i] = *t.at(after + 1 + uint64(i))
 	}
 	return n, nil, false
+}
+
+// examined is the number up to which no event is for the readers that wait for next.
+func (t *tail) examined(next *waiting) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if next.first > 0 {
+		return next.first - 1
+	}
+	return t.last
+}
+
+func (t *tail) join(identity string, f *Filter) *group {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiters.join(identity, f)
+}
+
+func (t *tail) leave(g *group) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiters.leave(g)
 }
 
 // end is the number of the newest entry.
