@@ -7,6 +7,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/internal/entrances"
 	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/partners"
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/daemon/internal/trail"
@@ -29,6 +30,8 @@ type Status struct {
 	Departing []string  `json:"mcp_servers_departing"` // removed or changed, with calls in flight
 
 	Memory entrances.MemoryUse `json:"in_flight_bytes"` // of limits.in_flight_bytes
+
+	Shares []part.Pool `json:"shares"` // who uses what identities share
 
 	Partners []partners.Status `json:"partners"`
 
@@ -66,6 +69,7 @@ func (d *daemon) status() Status {
 		Servers:   d.servers.Names(),
 		Departing: d.servers.Departing(),
 		Memory:    d.memory.Use(),
+		Shares:    append(d.served.Set().A2A.Pools(), d.servers.Pools()...),
 		Partners:  d.partners.Status(),
 		Receipts:  d.trail.Receipts(),
 

@@ -249,8 +249,21 @@ func (s *Shares) level(p *party, usable int) int {
 
 // Use is how much an identity uses.
 type Use struct {
-	Identity string
-	Used     int
+	Identity string `json:"identity"`
+	Used     int    `json:"used"`
+}
+
+// Pool is the present use of Shares, for people.
+type Pool struct {
+	Name     string `json:"name"`
+	Used     int    `json:"used"`
+	Capacity int    `json:"capacity"`
+	Most     []Use  `json:"most"` // the identities that use most
+}
+
+// Pool returns the use of the Shares under a name, with five identities at most.
+func (s *Shares) Pool(name string) Pool {
+	return Pool{Name: name, Used: s.used, Capacity: s.capacity, Most: s.Top(5)}
 }
 
 // Top returns the identities that use most, at most n, in falling order.

@@ -2,10 +2,12 @@ package a2a_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -198,4 +200,21 @@ func TestFairnessOfTheProcessesOfAWorker(t *testing.T) {
 		return n
 	}
 	fairtest.Row(t, "a2a: processes of a worker", "places of 16", running(false), running(true))
+}
+
+func TestPoolsNameWhoHasMostTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := service(t, a2a.Options{Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: newWorker(), Tasks: 1, Waiting: 79}}})
+		script(t, s, mallory).flood(3)
+		script(t, s, alice).flood(1)
+		want := []fair.Use{{Identity: mallory, Used: 3}, {Identity: alice, Used: 1}}
+		for _, pool := range s.Pools() {
+			if pool.Used != 4 || !slices.Equal(pool.Most, want) {
+				t.Errorf("%+v", pool)
+			}
+		}
+		if n := len(s.Pools()); n != 2 {
+			t.Errorf("%d pools, want all tasks and those of the worker", n)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/slimwire/swp/internal/fair"
@@ -144,6 +145,23 @@ func (s *Service) Waiting() int {
 		}
 	}
 	return n
+}
+
+// Pools returns the use of the unfinished tasks, and of the places of each busy Worker,
+// sorted by name.
+func (s *Service) Pools() []fair.Pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []fair.Pool{s.tasks.open.Pool("tasks")}
+	seen := make(map[*pool]bool)
+	for _, p := range s.pools.hosting.Load().of {
+		if !seen[p] && p.places.Used() > 0 {
+			list = append(list, p.places.Pool("tasks "+nameOf(p.Agent, strings.Join(p.Kinds, ", "), p.Agent != "")))
+		}
+		seen[p] = true
+	}
+	slices.SortFunc(list, func(a, b fair.Pool) int { return strings.Compare(a.Name, b.Name) })
+	return list
 }
 
 // Drain prevents new starts and waits until the running tasks of Workers have ended, or ctx

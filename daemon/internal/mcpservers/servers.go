@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/mcpstdio"
 	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -252,6 +253,18 @@ func (s *Servers) Departing() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Pools returns who uses the processes of each server that runs any, sorted by name.
+func (s *Servers) Pools() (list []fair.Pool) {
+	for _, name := range s.Names() {
+		if one := s.named(name); one != nil && one.child != nil {
+			if pool := one.child.Pool(); pool.Used > 0 {
+				list = append(list, pool)
+			}
+		}
+	}
+	return list
 }
 
 // Has reports whether there is a server of a name.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -268,3 +269,6 @@ func Every(ctx context.Context, d time.Duration, f func()) {
 		}
 	}
 }
+
+// Pool is what identities share, for the status.
+type Pool = fair.Pool

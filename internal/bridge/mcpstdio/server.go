@@ -115,6 +115,13 @@ func (s *Server) Stats() Stats {
 	}
 }
 
+// Pool returns who uses the processes; "" stands for the ones that serve all.
+func (s *Server) Pool() fair.Pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.children.Pool("processes of " + s.cfg.Name)
+}
+
 // Do implements mcpmap.Server.
 func (s *Server) Do(x *mcpmap.Exchange) { s.shared.do(x) }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,6 +164,15 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	row("in flight", "%d of %s", s.Memory.Used, plain.Count(s.Memory.Limit, "octet"))
 	for _, most := range s.Memory.Most {
 		row("", "%d: %s", most.Octets, most.Identity)
+	}
+	for _, pool := range s.Shares {
+		if pool.Used == 0 {
+			continue
+		}
+		row(pool.Name, "%d of %d", pool.Used, pool.Capacity)
+		for _, most := range pool.Most {
+			row("", "%d: %s", most.Used, cmp.Or(most.Identity, "all identities"))
+		}
 	}
 	for _, server := range s.Servers {
 		row("MCP server", "%s", server)
