@@ -66,6 +66,8 @@ func (at *attempt) send(it *item) (profiles.Call, outcome) {
 	switch {
 	case it.expired:
 		return nil, overdue
+	case s.denied(it):
+		return nil, denied
 	case it.tries > s.limits.Load().MaxAttempts: // the process ended during the last attempt
 		it.tries = s.limits.Load().MaxAttempts
 		return nil, failed

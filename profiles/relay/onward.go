@@ -210,8 +210,11 @@ func (f *onward) run() {
 // publish sends one delivery. It does not wait for the answer.
 func (f *onward) publish(it *item, lane profiles.Lane) {
 	s := f.s
-	if it.expired {
-		s.endLease(it, overdue)
+	if how := overdue; it.expired || s.denied(it) {
+		if !it.expired {
+			how = denied
+		}
+		s.endLease(it, how)
 		f.free()
 		return
 	}

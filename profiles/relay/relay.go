@@ -97,6 +97,11 @@ type Options struct {
 	// consumers it is checked again, at most once a second. Nil allows everyone.
 	Access profiles.Access
 
+	// Denied reports whether an identity may do nothing now. Its deliveries are then dead when
+	// it is their turn; a change of other rules does not concern deliveries in custody. Nil: no
+	// identity is denied.
+	Denied func(identity string) bool
+
 	// Owned are the topics of other profiles.
 	Owned []Owned
 

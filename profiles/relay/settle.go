@@ -18,6 +18,7 @@ const (
 	unmade                   // was not sent
 	unread                   // was not sent: the Store cannot read its data, now or permanently
 	overdue                  // was not sent: the delivery has expired
+	denied                   // was not sent: its publisher may do nothing now
 )
 
 // endLease ends the lease of a delivery after an attempt. It waits for the Store, and
@@ -38,6 +39,9 @@ func (s *Service) endLease(it *item, how outcome) State {
 	case how == overdue:
 		it.tries-- // this attempt was not made
 		return s.bury(it, "")
+	case how == denied:
+		it.tries--
+		return s.bury(it, Rejected)
 	case how == unmade:
 		s.retry(it, time.Time{}, false)
 	case how == unread:
@@ -50,6 +54,12 @@ func (s *Service) endLease(it *item, how outcome) State {
 		s.retry(it, s.opts.Now().Add(s.backoff(it.tries)), true)
 	}
 	return Retry
+}
+
+// denied reports whether the publisher of a delivery may do nothing now.
+func (s *Service) denied(it *item) bool {
+	publisher, _ := splitID(it.id)
+	return s.opts.Denied != nil && s.opts.Denied(publisher)
 }
 
 // retry makes an item due at a time; zero means now. If the Store fails, the lease expires

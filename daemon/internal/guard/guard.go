@@ -100,7 +100,7 @@ func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
 
 // Offer implements part.Part.
 func (g *Guard) Offer(o *all.Options) error {
-	o.Access = g
+	o.Access, o.Relay.Denied = g, func(identity string) bool { return g.policy.Load().Denied(identity) }
 	return nil
 }
 
