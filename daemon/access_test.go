@@ -90,7 +90,7 @@ func TestDenialIsAuditedAndCounted(t *testing.T) {
 	if got := s.tool(t, name, "exit\x1b[31m\r\n"+strings.Repeat("x", 1000), `{}`); !strings.Contains(got, `"code":"ERR_SECURITY_POLICY"`) {
 		t.Errorf("a denied tool: %s", got)
 	}
-	r.await(`"class":"denied","msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"spiffe://localhost/swp-client","profile":"mcp","operation":"tools/call","name":"child/exit`)
+	r.await(`"class":"security","msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"spiffe://localhost/swp-client","profile":"mcp","operation":"tools/call","name":"child/exit`)
 	if n := strings.Count(r.log.String(), `"msg":"denied"`); n != 1 {
 		t.Errorf("%d audit events, want 1", n)
 	}

@@ -19,8 +19,7 @@ import (
 // provoke have no name.
 const (
 	Reject   = "reject"   // refused messages
-	Security = "security" // handshakes, and what partners do
-	Denied   = "denied"   // what the access rules deny to peers that are let in
+	Security = "security" // the audit trail
 	Session  = "session"  // connections
 	MCP      = "mcp"      // servers and their standard error
 	Backend  = "backend"  // calls of other backends for peers
@@ -34,14 +33,13 @@ type class struct {
 
 var (
 	classes = map[string]class{
-		Reject:   {9, 6},
-		Security: {9, 6},
-		Denied:   {10, 6},
+		Reject:   {12, 8},
+		Security: {12, 8},
 		Session:  {10, 6},
 		MCP:      {8, 6},
 		Backend:  {2, 2},
 	}
-	other = class{6, 14} // and one line a second that reports lines left out
+	other = class{8, 16} // and one line a second that reports lines left out
 )
 
 // Options configure New.

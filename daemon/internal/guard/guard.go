@@ -1,5 +1,5 @@
 // Package guard enforces the access rules: it decides which peers are admitted and what
-// they may do, logs denials, and closes the connections of peers that
+// they may do, writes the audit trail of denials, and closes the connections of peers that
 // are no longer admitted.
 package guard
 
@@ -33,8 +33,8 @@ type Guard struct {
 	running  func() *config.Config
 	changed  func(differs func(identity, server string) bool)
 	security func(transport.SecurityEvent)
+	audit    *zap.Logger
 	denials  *prometheus.CounterVec
-	denied   denials
 	held     heldBack
 }
 
@@ -62,7 +62,7 @@ func New(o Options) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		running: o.Running, changed: o.Changed, security: o.Security, denied: denials{log: o.Log.Named(boundlog.Denied)},
+		running: o.Running, changed: o.Changed, security: o.Security, audit: o.Log.Named(boundlog.Security),
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_denials_total", Help: "What the access rules denied to peers that are let in.",
 		}, []string{"profile"}),
@@ -101,12 +101,6 @@ func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
 // Offer implements part.Part.
 func (g *Guard) Offer(o *all.Options) error {
 	o.Access, o.Relay.Denied = g, func(identity string) bool { return g.policy.Load().Denied(identity) }
-	return nil
-}
-
-// Close implements part.Part.
-func (g *Guard) Close() error {
-	g.denied.close()
 	return nil
 }
 
@@ -154,7 +148,7 @@ func (g *Guard) Allowed(identity, profile, operation, name string) bool {
 	if operation == "subscribe" && !g.held.news(identity, name) {
 		return false
 	}
-	g.deny(identity, profile, operation, name)
+	g.denied(identity, profile, operation, name)
 	return false
 }
 
@@ -163,7 +157,7 @@ func (g *Guard) MayUse(identity, agentID string) bool {
 	if g.policy.Load().MayUse(identity, agentID) && !g.gone(identity) {
 		return true
 	}
-	g.deny(identity, "a2a", "agent_id", agentID)
+	g.denied(identity, "a2a", "agent_id", agentID)
 	return false
 }
 
@@ -203,7 +197,7 @@ func (g *Guard) Serves(identity, profile string) bool {
 	if g.policy.Load().Has(identity, profile) {
 		return true
 	}
-	g.deny(identity, profile, "", "")
+	g.denied(identity, profile, "", "")
 	return false
 }
 
@@ -217,11 +211,15 @@ func (g *Guard) WouldSome(identity, profile, operation, beginning string) bool {
 	return g.policy.Load().AllowedSome(identity, profile, operation, beginning) && !g.gone(identity)
 }
 
-// deny counts a denial and writes its line. The peer chose operation and name: the log cuts
-// and escapes them, and no metric has them as a label.
-func (g *Guard) deny(identity, profile, operation, name string) {
+// denied writes the audit trail. The peer chose operation and name: the log cuts and
+// escapes them, and no metric has them as a label.
+func (g *Guard) denied(identity, profile, operation, name string) {
 	g.denials.WithLabelValues(profile).Inc()
-	g.denied.add(denial{identity, profile, operation, name})
+	g.audit.With(zap.Stringer("err_code", profiles.SecurityPolicy)).Warn("denied", part.From(identity,
+		zap.String("profile", profile),
+		zap.String("operation", operation),
+		zap.String("name", name),
+	)...)
 }
 
 // heldBack records which events were recently withheld, and from which identities. The zero
