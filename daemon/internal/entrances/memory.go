@@ -25,18 +25,20 @@ type Memory struct {
 	part.Passive
 	Budget *memory.Budget // of limits.in_flight_bytes
 
-	peak int // of its use since memory was last given back
-	due  int // runs of the garbage collector to give it back
+	peak  int // of its use since memory was last given back
+	quiet int // measurements in a row that found less than half of it in use
+	due   int // runs of the garbage collector to give it back
 
-	limit uint64
-	used  func() uint64
-	short atomic.Bool
+	limit   uint64
+	used    func() uint64
+	collect func() // runs the garbage collector
+	short   atomic.Bool
 }
 
 // NewMemory returns the Memory of a process with a budget of so many octets. It uses the soft
 // limit of this process.
 func NewMemory(budget int) *Memory {
-	g := &Memory{Budget: memory.New(budget), used: memoryInUse}
+	g := &Memory{Budget: memory.New(budget), used: memoryInUse, collect: runtime.GC}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		g.limit = uint64(limit)
 	}
@@ -103,25 +105,33 @@ const (
 	// muchMemory is the peak of the budget's use from which on its memory is given back.
 	muchMemory = 16 << 20
 
+	// patience is how many measurements in a row must find little in use. Traffic that comes
+	// and goes keeps its buffers.
+	patience = 10
+
 	// collections is how many runs of the garbage collector give memory back. The first makes
 	// the pools of buffers forget what they have not lent, the second frees it, and after the
 	// third the runtime knows that the heap is small, and returns the rest to the system.
 	collections = 3
 )
 
-// giveBack runs the garbage collector when less than half of the last peak of the budget is in
-// use. An idle process would run it every two minutes only.
+// giveBack runs the garbage collector when less than half of the last peak of the budget has
+// been in use for some time. An idle process would run it every two minutes only.
 func (g *Memory) giveBack() {
-	used := g.Budget.Used()
-	switch {
+	switch used := g.Budget.Used(); {
 	case used > g.peak:
-		g.peak, g.due = used, 0
-	case g.peak >= muchMemory && used < g.peak/2:
-		g.peak, g.due = used, collections
+		g.peak, g.quiet = used, 0
+	case used >= g.peak/2:
+		g.quiet = 0
+	default:
+		g.quiet++
+		if g.peak >= muchMemory && g.quiet >= patience {
+			g.peak, g.quiet, g.due = used, 0, collections
+		}
 	}
 	if g.due > 0 {
 		g.due--
-		runtime.GC()
+		g.collect()
 	}
 }
 
@@ -131,7 +141,7 @@ func (g *Memory) giveBack() {
 func (g *Memory) measure() {
 	short := g.over()
 	if short {
-		runtime.GC()
+		g.collect()
 		short = g.over()
 	}
 	g.short.Store(short)

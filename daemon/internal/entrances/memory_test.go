@@ -15,7 +15,7 @@ import (
 
 func TestMemoryGuardRefusesWhileMemoryIsShort(t *testing.T) {
 	used := uint64(0)
-	g := &Memory{limit: 100, used: func() uint64 { return used }}
+	g := &Memory{limit: 100, used: func() uint64 { return used }, collect: func() {}}
 	for _, step := range []struct {
 		used  uint64
 		short bool
@@ -70,7 +70,7 @@ func TestRS13MemoryGoesBackAfterAPeak(t *testing.T) {
 		share.Give(size, memory.Large)
 	}
 	list = nil
-	for range 2 * collections {
+	for range patience + collections {
 		g.giveBack()
 	}
 	for end := time.Now().Add(time.Minute); resident() > before+n*size/4; time.Sleep(50 * time.Millisecond) {
@@ -79,4 +79,33 @@ func TestRS13MemoryGoesBackAfterAPeak(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(&pool)
+}
+
+func TestBuffersOfTrafficThatComesAndGoesAreKept(t *testing.T) {
+	runs := 0
+	g := NewMemory(256 << 20)
+	g.collect = func() { runs++ }
+	share := g.Budget.Share("a")
+	look := func(n int) {
+		for range n {
+			g.giveBack()
+		}
+	}
+	for range 20 {
+		share.Try(2*muchMemory, memory.Large)
+		look(1)
+		share.Give(2*muchMemory, memory.Large)
+		look(patience - 1)
+	}
+	if runs > 0 {
+		t.Errorf("the garbage collector ran %d times while there was traffic, want 0", runs)
+	}
+	look(1 + 2*collections)
+	if runs != collections {
+		t.Errorf("the garbage collector ran %d times after the traffic, want %d", runs, collections)
+	}
+	look(2 * patience)
+	if runs != collections {
+		t.Errorf("the garbage collector ran %d times while nothing happened, want none", runs-collections)
+	}
 }
