@@ -36,8 +36,6 @@ type victim struct {
 	link   int
 	files  devpki.Files // of alice
 	roots  *x509.CertPool
-	bob    *organisation // a partner
-	chain  []byte        // that all is under; nil: none
 }
 
 // underWay begins one thing, and returns a function that waits for its end and says how it
