@@ -31,11 +31,19 @@ func usageArguments() map[string]cli.Argument {
 		return err
 	}
 	named := func(address string) error {
-		_, agent, err := split(address)
-		if err == nil && (agent == "" || strings.Count(agent, "/") > 1) {
-			err = &usageError{"the address has to end with the name of an agent, or of a partner and its agent, as in swp+tls://127.0.0.1:7777/billing"}
+		addr, agent, err := split(address)
+		if err != nil {
+			return err
 		}
-		return err
+		const form = "ADDR/AGENT or ADDR/PARTNER/AGENT"
+		switch names := strings.SplitN(agent, "/", 3); {
+		case agent == "":
+			return &usageError{fmt.Sprintf("the address has to end with the name of an agent: %s, as in %s/billing", form, addr)}
+		case len(names) == 3:
+			return &usageError{fmt.Sprintf("address %.256q: %.80q is too many: this command takes %s, and here %.80q is the partner and %.80q the agent",
+				address, names[2], form, names[0], names[1])}
+		}
+		return nil
 	}
 	return map[string]cli.Argument{
 		addrPlain:   {Check: func(address string) error { _, err := endpointOnly(address); return err }, Complete: schemes},
