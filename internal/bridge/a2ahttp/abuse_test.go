@@ -297,7 +297,8 @@ func TestAnAgentThatCanNotBeReached(t *testing.T) {
 	s.Close()
 	b := newBack(t, BackOptions{URL: s.URL, Binding: JSONRPC})
 	for _, operation := range []string{a2abinding.SendMessage, a2abinding.SendStreamingMessage} {
-		if _, _, err := b.run(taskFrom(alice, operation, `{}`)); reason(t, err) != "NO_ROUTE" || strings.Contains(octetsOf(err), "127.0.0.1") {
+		_, _, err := b.run(taskFrom(alice, operation, `{}`))
+		if reason(t, err) != "NO_ROUTE" || !strings.Contains(octetsOf(err), "agent "+b.opts.Name+" cannot be reached") || strings.Contains(octetsOf(err), "127.0.0.1") {
 			t.Error(octetsOf(err))
 		}
 		<-b.troubles

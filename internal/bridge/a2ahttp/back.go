@@ -299,29 +299,29 @@ func (b *Back) ended(ctx context.Context, t *a2a.Task, err error) error {
 		return &told.failure
 	}
 	b.opts.Trouble(strings.TrimPrefix(t.Kind, "a2a/"+a2abinding.Version+"/"), err)
-	return own(err).Result()
+	return b.own(err).Result()
 }
 
-// own is the failure of this side for an error of the connection (R6). Its text
-// names no host.
-func own(err error) *a2abinding.Failure {
+// own is the failure of this side for an error of the connection (R6). Its text has
+// the name of the agent, and names no host.
+func (b *Back) own(err error) *a2abinding.Failure {
 	for _, row := range []struct {
 		err    error
 		reason a2abinding.Reason
 		text   string
 	}{
-		{upstream.ErrUnreached, a2abinding.NoRoute, "the agent cannot be reached"},
-		{upstream.ErrBusy, a2abinding.NoRoute, "too many calls of the agent at once"},
-		{upstream.ErrSilent, a2abinding.Deadline, "the agent was silent for too long"},
-		{upstream.ErrTotal, a2abinding.Deadline, "the agent took too long"},
-		{upstream.ErrTooLarge, a2abinding.TooLarge, "the answer of the agent is too large"},
-		{upstream.ErrLost, a2abinding.LinkLost, "the connection to the agent was lost"},
-		{upstream.ErrBroken, a2abinding.NoRoute, "the agent answered in a way that is not understood"},
-		{errRefused, a2abinding.NoRoute, "the agent refused the request"},
-		{errNoInterface, a2abinding.NoRoute, "the agent offers no interface that can be used"},
+		{upstream.ErrUnreached, a2abinding.NoRoute, "agent %s cannot be reached"},
+		{upstream.ErrBusy, a2abinding.NoRoute, "too many calls of agent %s at once"},
+		{upstream.ErrSilent, a2abinding.Deadline, "agent %s was silent for too long"},
+		{upstream.ErrTotal, a2abinding.Deadline, "agent %s took too long"},
+		{upstream.ErrTooLarge, a2abinding.TooLarge, "the answer of agent %s is too large"},
+		{upstream.ErrLost, a2abinding.LinkLost, "the connection to agent %s was lost"},
+		{upstream.ErrBroken, a2abinding.NoRoute, "agent %s answered in a way that is not understood"},
+		{errRefused, a2abinding.NoRoute, "agent %s refused the request"},
+		{errNoInterface, a2abinding.NoRoute, "agent %s offers no interface that can be used"},
 	} {
 		if errors.Is(err, row.err) {
-			return a2abinding.Own(row.reason, row.text)
+			return a2abinding.Own(row.reason, fmt.Sprintf(row.text, b.opts.Name))
 		}
 	}
 	return a2abinding.Own(a2abinding.LinkLost, "the operation was not completed")
