@@ -200,8 +200,9 @@ func newA2AWatch(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch TASK_ID",
 		Short: "Print all events of a task from the first",
-		Long: `Print all stored events of a task of the journal from the first, then the output.
-This does not change what resume prints.`,
+		Long: `Print all stored events of a task of the journal from the first, then new ones until the
+task ends, then the output. It asks the endpoint that the task was sent to. Ctrl-C ends
+the watching and not the task. What resume prints afterwards is the same as without it.`,
 		Example: `  swp-client a2a watch 3fa94c01`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

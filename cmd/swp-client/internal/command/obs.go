@@ -22,8 +22,9 @@ func newOBS(f *flags) *cobra.Command {
 		Short: "Set and read the trace context of a connection",
 		Long: `Set and read the W3C trace context of a connection at the endpoint.
 
-To add another command to a trace, give that command --traceparent and --tracestate,
-or set TRACEPARENT and TRACESTATE, as is usual.`,
+Commands that send requests have --traceparent and --tracestate too, by default from
+TRACEPARENT and TRACESTATE: what they ask for is then part of that trace, at partners
+and back ends as well. They need no "obs set".`,
 		Example: `  swp-client obs set swp+tls://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
   swp-client obs get swp+quic://127.0.0.1:7777 --json
   TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 swp-client ping swp+tls://127.0.0.1:7777`,
@@ -82,9 +83,9 @@ func newOBSGet(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ADDR",
 		Short: "Print the trace context of a connection",
-		Long: `Print the last trace context that the endpoint has read on this connection: that of
---traceparent and --tracestate (or of the environment), which every command sends
-first, or nothing.`,
+		Long: `Send the trace context of --traceparent and --tracestate (or of the environment), as
+other commands do before their requests, and print the last one that the endpoint has
+read on this connection. Without a trace context nothing is sent or printed.`,
 		Example: `  swp-client obs get swp+tls://127.0.0.1:7777
   swp-client obs get swp+tls://127.0.0.1:7777 --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 --json`,
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -200,9 +201,9 @@ func newRelayDead(f *flags) *cobra.Command {
 		Use:   "dead ADDR[/PARTNER] [TOPIC]",
 		Short: "List the dead deliveries of this identity",
 		Long: `List the stored dead deliveries of this identity: time of death, reason, number of
-attempts, size of the payload in octets, topic, id, and the refusal if a partner has
-refused it. ! marks deliveries whose notice this identity has not confirmed yet. Those
-come first; both groups are in the order of death.`,
+attempts, size of the payload, topic, id, and the refusal if a partner has refused it.
+! marks deliveries whose notice this identity has not confirmed yet. Those come first;
+both groups are in the order of death.`,
 		Example: `  swp-client relay dead swp+tls://127.0.0.1:7777
   swp-client relay dead swp+tls://127.0.0.1:7777 builds --json | jq -r .reason_code | sort | uniq -c
   swp-client relay dead swp+quic://127.0.0.1:7777 --json --payload --max 1 | jq .payload`,
@@ -278,7 +279,7 @@ func (f *flags) printDead(c *client.Client, d *relay.Dead) error {
 	if d.Told {
 		mark = " "
 	}
-	_, err := fmt.Fprintf(f.out, "%s %s %-14s %3d %10d %s %s%s\n", mark, time.UnixMilli(d.Died).UTC().Format("2006-01-02T15:04:05.000Z"),
-		visible(string(d.Reason)), d.Attempts, d.Size, visible(d.Topic), id, refusalOf(c, d).text(" "))
+	_, err := fmt.Fprintf(f.out, "%s %s %-14s %-12s %12s %s %s%s\n", mark, time.UnixMilli(d.Died).UTC().Format("2006-01-02T15:04:05.000Z"),
+		visible(string(d.Reason)), plain.Count(d.Attempts, "attempt"), plain.Count(d.Size, "octet"), visible(d.Topic), id, refusalOf(c, d).text(" "))
 	return err
 }
