@@ -35,8 +35,7 @@ func (a *admin) Open() error {
 	if configured == config.AdminOff {
 		return nil
 	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(context.Background(), "tcp", configured)
+	ln, err := a.d.sockets.Listen(configured)
 	if err != nil {
 		return entrances.ListenError("admin", configured, err)
 	}

@@ -81,6 +81,11 @@ type Options struct {
 	// Abort, when closed, ends a drain at once.
 	Abort <-chan struct{}
 
+	// Sockets are sockets that a service manager has opened. Each is used for the address of
+	// listeners, http.address or admin that it is bound to; one that no address uses prevents
+	// the start. Run closes them.
+	Sockets []*os.File
+
 	// Ready is called when all listeners are open. May be nil.
 	Ready func(addresses []string)
 }
@@ -96,6 +101,7 @@ type daemon struct {
 	health   *health
 	observer *telemetry.Observer
 
+	sockets     *entrances.Sockets
 	parts       part.List // the parts below, in the order of their addition
 	admin       *admin
 	memory      *entrances.Memory
@@ -169,7 +175,10 @@ func (d *daemon) start() error {
 	}
 	d.metrics.Watch(d.parts.Stats, d.parts.Curtailed)
 	d.health = &health{parts: d.parts}
-	return d.parts.Open()
+	if err := d.parts.Open(); err != nil {
+		return err
+	}
+	return d.sockets.Unused()
 }
 
 func (d *daemon) run(ctx context.Context) error {

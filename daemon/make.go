@@ -30,6 +30,9 @@ import (
 // makeBase makes the parts that all others need.
 func (d *daemon) makeBase() error {
 	var err error
+	if d.sockets, err = entrances.NewSockets(d.opts.Sockets); err != nil {
+		return err
+	}
 	d.admin = &admin{d: d}
 	d.add(d.admin)
 	d.memory = entrances.NewMemory(int(d.config.Limits.InFlightBytes))
@@ -57,7 +60,7 @@ func (d *daemon) makeBase() error {
 		Ask: rpc.Acquaint, Handler: func(most time.Duration) { d.served.Set().SetHandler(most) },
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
-		Config: d.config, Log: d.log, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
+		Config: d.config, Log: d.log, Sockets: d.sockets, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
 	})
 	d.state, err = storage.Open(context.Background(), storage.Options{
 		Config: d.config, Log: d.log, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
@@ -203,7 +206,7 @@ func (d *daemon) makeEntrances() error {
 	d.endpoints.Registry, d.endpoints.Tracer = set.Registry, d.traces
 	d.add(d.listeners)
 	d.fronts, err = fronts.New(fronts.Options{
-		Config: d.config, Log: d.log, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget,
+		Config: d.config, Log: d.log, Sockets: d.sockets, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget,
 		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, Access: d.guard, SetCallers: d.guard.SetCallers,
 	})
 	if err != nil {

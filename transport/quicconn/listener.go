@@ -40,6 +40,11 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("quicconn: listen: %w", err)
 	}
+	return On(udp, policy, opts)
+}
+
+// On is Listen on a socket, which it owns from then on, also if it fails.
+func On(udp net.PacketConn, policy *transport.Policy, opts Options) (*Listener, error) {
 	l := &Listener{udp: udp, policy: policy, opts: opts.withDefaults(), users: 1}
 	l.tr = &quic.Transport{
 		Conn:                udp,
@@ -59,6 +64,7 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 		}
 		return config, nil
 	}
+	var err error
 	l.ln, err = l.tr.Listen(policy.Server(), config)
 	if err != nil {
 		_ = udp.Close()

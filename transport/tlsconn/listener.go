@@ -32,11 +32,16 @@ type Listener struct {
 
 // Listen listens on addr, host:port.
 func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, error) {
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	var lc net.ListenConfig
 	ln, err := lc.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("tlsconn: listen: %w", err)
 	}
+	return On(ln, policy, opts), nil
+}
+
+// On is Listen on a TCP listener, which it owns from then on.
+func On(ln net.Listener, policy *transport.Policy, opts Options) *Listener {
 	opts = opts.withDefaults()
 	l := &Listener{
 		Queue:  transport.NewQueue(),
@@ -49,7 +54,7 @@ func Listen(addr string, policy *transport.Policy, opts Options) (*Listener, err
 		places: strangers.New(opts.Pending), pending: make(map[net.Conn]struct{}),
 	}
 	l.tasks.Go(func() { transport.AcceptTCP(ln, l.handle) })
-	return l, nil
+	return l
 }
 
 // serverConfig returns the TLS configuration of a policy. It refuses peers without an
@@ -136,6 +141,9 @@ func (l *Listener) shake(tcp net.Conn, place *strangers.Place) {
 		return
 	}
 	_ = tcp.SetDeadline(time.Time{})
+	if c, ok := tcp.(*net.TCPConn); ok {
+		_ = c.SetKeepAliveConfig(keepAlive)
+	}
 	l.Put(&accepted{newConn(conn, raw, peer, l.opts), conn, l.policy, presented}, l.opts.HandshakeTimeout)
 }
 

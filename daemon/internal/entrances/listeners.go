@@ -69,6 +69,7 @@ type Listeners struct {
 type Options struct {
 	Config      *config.Config
 	Log         *zap.Logger
+	Sockets     *Sockets
 	Credentials func() *transport.Credentials
 	Endpoints   *Endpoints
 	Security    func(transport.SecurityEvent) // called for failed handshakes
@@ -89,7 +90,7 @@ func (ls *Listeners) Listen(observer endpoint.Observer) error {
 	ls.observer = observer
 	policy := &transport.Policy{Credentials: ls.o.Credentials}
 	for i, lc := range ls.o.Config.Listeners {
-		ln, err := listenOn(lc.Address.Addr, policy, ls.o.Security)
+		ln, err := ls.listenOn(lc.Address.Addr, policy)
 		if err != nil {
 			return ListenError(fmt.Sprintf("listeners[%d].address", i), lc.Address.String(), err)
 		}
@@ -162,13 +163,21 @@ func (ls *Listeners) Addresses() []string {
 	return list
 }
 
-func listenOn(a transport.Addr, policy *transport.Policy, event func(transport.SecurityEvent)) (transport.Listener, error) {
+func (ls *Listeners) listenOn(a transport.Addr, policy *transport.Policy) (transport.Listener, error) {
 	switch a.Transport {
 	case "tls":
-		return tlsconn.Listen(a.HostPort(), policy, tlsconn.Options{OnSecurity: event})
+		ln, err := ls.o.Sockets.Listen(a.HostPort())
+		if err != nil {
+			return nil, err
+		}
+		return tlsconn.On(ln, policy, tlsconn.Options{OnSecurity: ls.o.Security}), nil
 	case "quic":
-		return quicconn.Listen(a.HostPort(), policy, quicconn.Options{OnSecurity: event})
+		udp, err := ls.o.Sockets.ListenUDP(a.HostPort())
+		if err != nil {
+			return nil, err
+		}
+		return quicconn.On(udp, policy, quicconn.Options{OnSecurity: ls.o.Security})
 	default:
-		return transport.ListenLoopback(a.HostPort(), transport.PlainOptions{OnSecurity: event})
+		return transport.ListenLoopback(a.HostPort(), transport.PlainOptions{OnSecurity: ls.o.Security})
 	}
 }

@@ -60,6 +60,7 @@ const maxHTTP = 4096
 type Options struct {
 	Config  *config.Config
 	Log     *zap.Logger
+	Sockets *entrances.Sockets
 	Door    part.DoorOptions
 	Carrier profiles.Carrier
 	Now     func() time.Time // for the validity of certificates
@@ -102,16 +103,15 @@ func New(o Options) (*Fronts, error) {
 	if f.way, err = part.NewDoor(o.Door, all.Options{}); err != nil {
 		return nil, err
 	}
-	if err := f.listen(); err != nil {
+	if err := f.listen(o.Sockets); err != nil {
 		f.way.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-func (f *Fronts) listen() error {
-	var lc net.ListenConfig
-	ln, err := lc.Listen(context.Background(), "tcp", f.conf.Address)
+func (f *Fronts) listen(sockets *entrances.Sockets) error {
+	ln, err := sockets.Listen(f.conf.Address)
 	if err != nil {
 		return entrances.ListenError("http.address", f.conf.Address, err)
 	}

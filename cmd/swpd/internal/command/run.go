@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"syscall"
@@ -39,6 +40,7 @@ The log goes to standard error.`,
 			return err
 		}
 		ctx := cmd.Context()
+		defer context.AfterFunc(ctx, func() { notify(cmd.ErrOrStderr(), stopping) })()
 		if os.Getenv("GOGC") == "" {
 			collectEarly(ctx, liveHeap, setPercent)
 		}
@@ -51,6 +53,8 @@ The log goes to standard error.`,
 			Reload:       hangUps(),
 			Read:         func() (*config.Config, error) { return load(*file) },
 			Abort:        cli.Abort(ctx),
+			Sockets:      sockets(),
+			Ready:        func([]string) { notify(cmd.ErrOrStderr(), ready) },
 		})
 	}
 	return cli.Service(cmd)

@@ -1,0 +1,142 @@
+package entrances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Sockets are the sockets of the addresses of a configuration: those that were passed to the
+// process, and for other addresses those that it opens. Connections that nobody accepts wait
+// in a passed socket, also while the process restarts. Sockets is used by one goroutine; nil
+// has no passed sockets.
+type Sockets struct{ passed []*passed }
+
+// passed is a socket that was opened before the process started.
+type passed struct {
+	tcp net.Listener
+	udp *net.UDPConn
+	at  netip.AddrPort
+}
+
+// NewSockets returns Sockets with the passed ones, and closes the files.
+func NewSockets(files []*os.File) (*Sockets, error) {
+	s := new(Sockets)
+	for _, f := range files {
+		p, err := newPassed(f)
+		_ = f.Close()
+		if err != nil {
+			return nil, err
+		}
+		s.passed = append(s.passed, p)
+	}
+	return s, nil
+}
+
+func newPassed(f *os.File) (*passed, error) {
+	if ln, err := net.FileListener(f); err == nil {
+		if at, err := netip.ParseAddrPort(ln.Addr().String()); err == nil {
+			return &passed{tcp: ln, at: at}, nil
+		}
+		_ = ln.Close()
+	} else if conn, err := net.FilePacketConn(f); err == nil {
+		if udp, ok := conn.(*net.UDPConn); ok {
+			return &passed{udp: udp, at: udp.LocalAddr().(*net.UDPAddr).AddrPort()}, nil //nolint:errcheck // the address of an UDPConn
+		}
+		_ = conn.Close()
+	}
+	return nil, fmt.Errorf("the passed socket %q is neither TCP that listens nor UDP", f.Name())
+}
+
+// Listen returns the passed TCP socket of an address, host:port, or opens one.
+func (s *Sockets) Listen(address string) (net.Listener, error) {
+	if p := s.take(address, func(p *passed) bool { return p.tcp != nil }); p != nil {
+		return p.tcp, nil
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", address)
+	return ln, s.explain(address, err)
+}
+
+// ListenUDP is Listen for UDP.
+func (s *Sockets) ListenUDP(address string) (net.PacketConn, error) {
+	if p := s.take(address, func(p *passed) bool { return p.udp != nil }); p != nil {
+		return p.udp, nil
+	}
+	var lc net.ListenConfig
+	conn, err := lc.ListenPacket(context.Background(), "udp", address)
+	return conn, s.explain(address, err)
+}
+
+// take removes the passed socket of an address that meets a condition.
+func (s *Sockets) take(address string, meets func(*passed) bool) *passed {
+	if s == nil {
+		return nil
+	}
+	for i, p := range s.passed {
+		if meets(p) && bound(p.at, address) {
+			s.passed = append(s.passed[:i], s.passed[i+1:]...)
+			return p
+		}
+	}
+	return nil
+}
+
+// bound reports whether a socket at an address is that of host:port.
+func bound(at netip.AddrPort, address string) bool {
+	want, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil || want.Port != int(at.Port()) {
+		return false
+	}
+	ip, ok := netip.AddrFromSlice(want.IP)
+	all := !ok || ip.IsUnspecified()
+	return all && at.Addr().IsUnspecified() || !all && ip.Unmap() == at.Addr().Unmap()
+}
+
+// explain names the passed socket that has the port of an address which could not be opened.
+func (s *Sockets) explain(address string, err error) error {
+	if s == nil || !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(address)
+	for _, p := range s.passed {
+		if fmt.Sprint(p.at.Port()) == port {
+			return fmt.Errorf("the socket that was passed for this port is bound to %s; use the same address for both", p.at)
+		}
+	}
+	return err
+}
+
+// Unused closes the passed sockets that no address of the configuration has, and returns an
+// error that names them.
+func (s *Sockets) Unused() error {
+	if s == nil || len(s.passed) == 0 {
+		return nil
+	}
+	var list []string
+	for _, p := range s.passed {
+		network := "udp"
+		if p.tcp != nil {
+			network = "tcp"
+		}
+		list = append(list, network+" "+p.at.String())
+	}
+	return errors.Join(fmt.Errorf("sockets passed by the service manager that no address of the configuration uses: %s; remove them from the socket unit, or set listeners, http.address or admin to them (swp+tcp uses none)", strings.Join(list, ", ")), s.close())
+}
+
+func (s *Sockets) close() error {
+	for _, p := range s.passed {
+		if p.tcp != nil {
+			_ = p.tcp.Close()
+		} else {
+			_ = p.udp.Close()
+		}
+	}
+	s.passed = nil
+	return nil
+}
