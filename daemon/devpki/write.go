@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // identity is a certificate with its key.
@@ -43,18 +44,40 @@ func (id *identity) create(f Files) error {
 	return id.write(f)
 }
 
+// replace writes a PEM file. A file that was there keeps its mode, owner and group, so that
+// those who could read it still can.
 func replace(name, kind string, der []byte, mode fs.FileMode) error {
+	before, err := os.Stat(name)
+	if err == nil {
+		mode = before.Mode().Perm()
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // fails after the rename
-	err = errors.Join(pem.Encode(tmp, &pem.Block{Type: kind, Bytes: der}), tmp.Chmod(mode), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
+	err = pem.Encode(tmp, &pem.Block{Type: kind, Bytes: der})
+	if before != nil {
+		err = errors.Join(err, keepOwner(tmp, before))
 	}
+	if err = errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), name)
+}
+
+// keepOwner gives a file the owner and the group of another one.
+func keepOwner(f *os.File, of fs.FileInfo) error {
+	was, ok := of.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	return nil
+	if is, ok := info.Sys().(*syscall.Stat_t); ok && is.Uid == was.Uid && is.Gid == was.Gid {
+		return nil
+	}
+	return f.Chown(int(was.Uid), int(was.Gid))
 }
