@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/slimwire/swp/transport"
 )
 
@@ -21,6 +23,7 @@ type New struct {
 	Identity string    // such as spiffe://example.org/edge; its trust domain may do everything
 	Listen   []Address // at least one
 	Admin    string    // empty: the result of AdminBeside
+	Data     string    // directory of the stored state; empty: data beside the configuration
 	Full     bool      // all keys, the optional ones as comments
 }
 
@@ -33,13 +36,26 @@ func Template(n New) []byte {
 	if n.Admin == "" {
 		n.Admin = AdminBeside(n.Listen)
 	}
+	if n.Data == "" {
+		n.Data = "data"
+	}
 	var listeners strings.Builder
 	for _, a := range n.Listen {
 		fmt.Fprintf(&listeners, "  - address: %s\n", a)
 	}
 	return []byte(strings.NewReplacer(
 		"TRUST_DOMAIN", trustDomain(n.Identity), "LISTENERS", strings.TrimSuffix(listeners.String(), "\n"), "ADMIN", n.Admin,
+		"DATA", scalar(n.Data),
 	).Replace(string(text)))
+}
+
+// scalar is a string as YAML, in quotes where it needs them.
+func scalar(s string) string {
+	octets, err := yaml.Marshal(s)
+	if err != nil {
+		panic("config: " + err.Error()) // a string can always be written
+	}
+	return strings.TrimSpace(string(octets))
 }
 
 // ParseListen reads host:port, for TLS and QUIC, or one address with its scheme.

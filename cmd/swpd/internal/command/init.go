@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -21,10 +23,13 @@ import (
 // setup is what swpd init is asked for.
 type setup struct {
 	dir, name, admin string
+	data, group      string
 	hosts            []string
 	listen           []string
 	partners         []string
 	full             bool
+
+	made bool // the directory was not there
 }
 
 func newInit() *cobra.Command {
@@ -44,6 +49,7 @@ trust domain, or by NAME=.`,
 		Example: `  swpd init
   swpd init --dir edge --name spiffe://example.org/edge
   swpd init --dir edge --host edge.example.org --listen 0.0.0.0:7777 --full
+  swpd init --dir /etc/swpd --data /var/lib/swpd --group swpd
   swpd init --dir acme --name spiffe://acme.example/swpd
   swpd init --dir beta --name spiffe://beta.example/swpd --listen 127.0.0.1:7877 --partner acme`,
 	}
@@ -55,6 +61,8 @@ trust domain, or by NAME=.`,
 	f.StringArrayVar(&s.listen, "listen", []string{"127.0.0.1:7777"}, "`address` of listeners: host:port for TLS and QUIC there, or one such as swp+tls://host:port; repeatable")
 	f.StringVar(&s.admin, "admin", "", "`address` of the admin listener, or off; default 127.0.0.1 and the third port after that of the first listener")
 	f.StringArrayVar(&s.partners, "partner", nil, "`[NAME=]SOURCE` of a partner: a file of swpd cert bundle, or the directory of an endpoint here; repeatable")
+	f.StringVar(&s.data, "data", "", "`directory` of the stored state; default data in --dir")
+	f.StringVar(&s.group, "group", "", "`name` of a group that may read the configuration and the key of the server: that of the account that runs swpd, if it is another one")
 	f.BoolVar(&s.full, "full", false, "write every key into swpd.yaml, with comments")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return s.run(cmd) }
 	return cmd
@@ -72,6 +80,15 @@ func (s *setup) run(cmd *cobra.Command) error {
 		return &exitError{exitUsage, err}
 	}
 	n := config.New{Identity: s.name, Listen: addresses, Admin: s.admin, Full: s.full}
+	if s.data != "" {
+		if n.Data, err = filepath.Abs(s.data); err != nil {
+			return err
+		}
+	}
+	gid, err := groupID(s.group)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("--group: %w", err)}
+	}
 	if n.Admin == "" {
 		n.Admin = config.AdminBeside(addresses)
 	}
@@ -82,6 +99,9 @@ func (s *setup) run(cmd *cobra.Command) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) {
+		s.made = true
+	}
 	switch err := devpki.Create(s.pki(), devpki.Options{Name: s.name, Hosts: s.hosts}); {
 	case errors.Is(err, fs.ErrExist):
 		return &exitError{exitUsage, fmt.Errorf("%w; choose another --dir or remove it", err)}
@@ -90,6 +110,11 @@ func (s *setup) run(cmd *cobra.Command) error {
 	}
 	if err := s.write(&n, partners); err != nil {
 		return err
+	}
+	if gid != noGroup {
+		if err := s.share(gid); err != nil {
+			return err
+		}
 	}
 	return s.report(cmd, &n, partners)
 }
@@ -127,6 +152,39 @@ func (s *setup) write(n *config.New, partners []*neighbour) error {
 	}
 	for _, p := range partners {
 		if err := p.addPartner(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noGroup stands for no group.
+const noGroup = -1
+
+func groupID(name string) (int, error) {
+	if name == "" {
+		return noGroup, nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return noGroup, err
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// share lets a group read what swpd reads. The keys of the authority and of the client stay
+// with this user, and a directory that was there before stays the same.
+func (s *setup) share(gid int) error {
+	type entry struct {
+		name string
+		mode fs.FileMode
+	}
+	list := []entry{{s.pki(), 0o750}, {s.file(), 0o640}, {devpki.Server(s.pki()).Key, 0o640}}
+	if s.made {
+		list = append(list, entry{s.dir, 0o750})
+	}
+	for _, f := range list {
+		if err := errors.Join(os.Chown(f.name, -1, gid), os.Chmod(f.name, f.mode)); err != nil {
 			return err
 		}
 	}
