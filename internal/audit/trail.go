@@ -45,7 +45,7 @@ const (
 // Trail is an open trail. Append, Commit and Err are safe for concurrent use.
 type Trail struct {
 	o    Options
-	lock *os.File
+	lock *disk.Lock
 	each atomic.Bool // Commit syncs
 	size atomic.Int64
 
@@ -83,7 +83,7 @@ func Open(o Options) (_ *Trail, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	lock, err := disk.Lock(filepath.Join(o.Dir, "lock"))
+	lock, err := disk.Acquire(filepath.Join(o.Dir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}

@@ -9,23 +9,31 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Lock locks a file, which it creates if there is none, against other processes and other
-// stores of this process, until the returned file is closed. The error is store.ErrLocked if
-// it is locked.
-func Lock(path string) (*os.File, error) {
+// Lock is a locked file.
+type Lock struct{ file *os.File }
+
+// Acquire locks a file, which it creates if there is none, against other processes and other
+// stores of this process, until Close. The error is store.ErrLocked if it is locked.
+func Acquire(path string) (*Lock, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		return file, nil
+		return &Lock{file}, nil
 	}
 	_ = file.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = store.ErrLocked
 	}
 	return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+}
+
+// Close unlocks and closes the file. Closing alone does not unlock it while a child process
+// that is just being started has a copy of the descriptor.
+func (l *Lock) Close() error {
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }
 
 // SyncDir makes the entries of a directory durable.

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
 )
 
@@ -118,7 +119,7 @@ func (o *Options) partSpace() string { return o.Space + partSuffix }
 type Store struct {
 	options Options // mu guards the limits in it
 	dir     string
-	lock    *os.File
+	lock    *disk.Lock
 	clock   clock
 	damage  atomic.Pointer[error] // the first damage found
 	writers chan []byte           // slots; each is nil or a buffer for reuse

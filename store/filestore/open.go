@@ -42,7 +42,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
-	if s.lock, err = disk.Lock(filepath.Join(s.dir, lockName)); err != nil {
+	if s.lock, err = disk.Acquire(filepath.Join(s.dir, lockName)); err != nil {
 		err = fmt.Errorf("filestore: %w", err)
 	} else if err = s.load(ctx); err != nil {
 		_ = s.lock.Close()

@@ -66,7 +66,7 @@ func (w *writer) openFile(ctx context.Context) error {
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	s.file = filepath.Join(dir, databaseName)
-	if s.lock, err = disk.Lock(filepath.Join(dir, lockName)); err != nil {
+	if s.lock, err = disk.Acquire(filepath.Join(dir, lockName)); err != nil {
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	var known mark

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
@@ -92,7 +93,7 @@ type Store struct {
 	options Options
 	bounds  atomic.Pointer[bounds]
 	file    string // empty: in memory
-	lock    *os.File
+	lock    *disk.Lock
 	mark    *marker
 	clock   *clock
 	queue   queue
