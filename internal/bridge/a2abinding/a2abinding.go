@@ -49,19 +49,37 @@ type Operation struct {
 
 	// Empty says that there is nothing in an answer.
 	Empty bool
+
+	// Needs names the member of the capabilities in a card without which the agent does not
+	// offer the operation; empty if every agent offers it. See Unoffered.
+	Needs string
+}
+
+// Members of the capabilities in a card.
+const (
+	needsStreaming = "streaming"
+	needsPush      = "pushNotifications"
+)
+
+// Unoffered is the failure of an operation that an agent without its Needs does not offer.
+func (o Operation) Unoffered() *Failure {
+	if o.Needs == needsPush {
+		return Fail(CodeNoPush, "push notifications are not supported")
+	}
+	return Fail(CodeUnsupported, "the agent does not offer this operation")
 }
 
 var operations = [...]Operation{
 	{Name: SendMessage},
-	{Name: SendStreamingMessage, Streams: true, Empty: true},
+	{Name: SendStreamingMessage, Streams: true, Empty: true, Needs: needsStreaming},
 	{Name: GetTask, Reads: true},
 	{Name: ListTasks, Reads: true},
 	{Name: CancelTask},
-	{Name: SubscribeToTask, Streams: true, Empty: true},
-	{Name: CreatePushConfig},
-	{Name: GetPushConfig, Reads: true},
-	{Name: ListPushConfigs, Reads: true},
-	{Name: DeletePushConfig, Empty: true},
+	{Name: SubscribeToTask, Streams: true, Empty: true, Needs: needsStreaming},
+	{Name: CreatePushConfig, Needs: needsPush},
+	{Name: GetPushConfig, Reads: true, Needs: needsPush},
+	{Name: ListPushConfigs, Reads: true, Needs: needsPush},
+	{Name: DeletePushConfig, Empty: true, Needs: needsPush},
 	{Name: GetExtendedAgentCard, Reads: true},
 }
 

@@ -210,10 +210,13 @@ func (b *Back) admit(ctx context.Context, o a2abinding.Operation, t *a2a.Task, i
 		return nil, a2abinding.Own(a2abinding.Denied, "the extended card needs a rule of its own")
 	}
 	whose, err := b.owners.Operation(b.opts.Name, t.Peer, o, input)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = whose.Admit(ctx)
 	}
-	return whose, whose.Admit(ctx)
+	if errors.As(err, new(*a2abinding.Failure)) && b.lacks(ctx, o) {
+		err = o.Unoffered() // as the agent would have answered
+	}
+	return whose, err
 }
 
 // ask makes the request of an operation and reads its answer.

@@ -111,6 +111,11 @@ func (a *agent) asked() []asked {
 	return slices.Clone(a.requests)
 }
 
+// operations returns what it was asked so far without the requests for its card.
+func (a *agent) operations() []asked {
+	return slices.DeleteFunc(a.asked(), func(q asked) bool { return q.uri == cardPath })
+}
+
 // answer writes the result of a JSON-RPC request, octet for octet.
 func answer(w http.ResponseWriter, q asked, result string) {
 	w.Header().Set("Content-Type", "application/json")

@@ -38,7 +38,7 @@ func TestPR04ATaskOfAnotherCallerIsUnknown(t *testing.T) {
 	b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC})
 	b.mustRun(taskFrom(alice, a2abinding.SendMessage, `{}`, "a2a-extensions=a"))
 	b.mustRun(taskFrom(bob, a2abinding.SendStreamingMessage, `{}`, "a2a-extensions=b"))
-	before := len(agent.asked())
+	before := len(agent.operations())
 	naming := map[string]string{
 		a2abinding.GetTask: `{"id":%q}`, a2abinding.CancelTask: `{"id":%q}`, a2abinding.SubscribeToTask: `{"id":%q}`,
 		a2abinding.CreatePushConfig: `{"taskId":%q,"url":"http://x"}`, a2abinding.GetPushConfig: `{"taskId":%q,"id":"c"}`,
@@ -55,7 +55,7 @@ func TestPR04ATaskOfAnotherCallerIsUnknown(t *testing.T) {
 			t.Errorf("%s: %s, unknown %s", operation, octetsOf(foreign), octetsOf(unknown))
 		}
 	}
-	if n := len(agent.asked()); n != before {
+	if n := len(agent.operations()); n != before {
 		t.Errorf("the agent was asked %d times about tasks of others", n-before)
 	}
 	for operation, input := range naming {
@@ -78,7 +78,7 @@ func TestPR04WhatTwoParsersReadDifferentlyIsRefused(t *testing.T) {
 	agent := owning(t)
 	b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC})
 	b.mustRun(taskFrom(alice, a2abinding.SendMessage, `{}`, "a2a-extensions=a"))
-	before := len(agent.asked())
+	before := len(agent.operations())
 	for _, row := range [][2]string{
 		{a2abinding.GetTask, `{"id":"t-a","id":"t-b"}`},
 		{a2abinding.GetTask, `{"id":"t-a","ID":"t-b"}`},
@@ -99,7 +99,7 @@ func TestPR04WhatTwoParsersReadDifferentlyIsRefused(t *testing.T) {
 			t.Errorf("%s %.100s: %v", row[0], row[1], err)
 		}
 	}
-	if n := len(agent.asked()); n != before {
+	if n := len(agent.operations()); n != before {
 		t.Errorf("%d of them were sent", n-before)
 	}
 	b.mustRun(taskFrom(alice, a2abinding.GetTask, `{"id":"t-a","identity":"x","i":"d"}`))
@@ -173,7 +173,7 @@ func TestPR04CallbackURLsAreNeverDialled(t *testing.T) {
 			t.Errorf("%s: %s", operation, cmp.Diff(config, output))
 		}
 	}
-	list := agent.asked()
+	list := agent.operations()
 	for _, q := range list {
 		if !strings.HasSuffix(q.body, `"params":`+message+`}`) && !strings.HasSuffix(q.body, `"params":`+config+`}`) {
 			t.Errorf("sent %s", q.body)
@@ -188,7 +188,7 @@ func TestPR04ATaskOfOneTenantIsNoneOfAnother(t *testing.T) {
 	b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC})
 	b.mustRun(taskFrom(alice, a2abinding.SendMessage, `{"tenant":"acme"}`, "a2a-extensions=a"))
 	b.mustRun(taskFrom(bob, a2abinding.SendStreamingMessage, `{"tenant":"beta"}`, "a2a-extensions=a"))
-	before := len(agent.asked())
+	before := len(agent.operations())
 	for _, row := range [][2]string{{alice, "beta"}, {alice, ""}, {bob, "acme"}, {bob, ""}} {
 		for _, operation := range []string{a2abinding.GetTask, a2abinding.SubscribeToTask} {
 			_, _, err := b.run(taskFrom(row[0], operation, fmt.Sprintf(`{"id":"t-a","tenant":%q}`, row[1])))
@@ -197,7 +197,7 @@ func TestPR04ATaskOfOneTenantIsNoneOfAnother(t *testing.T) {
 			}
 		}
 	}
-	if n := len(agent.asked()); n != before {
+	if n := len(agent.operations()); n != before {
 		t.Errorf("the agent was asked %d times about tasks of others", n-before)
 	}
 	b.mustRun(taskFrom(alice, a2abinding.GetTask, `{"id":"t-a","tenant":"acme"}`))
@@ -211,7 +211,54 @@ func TestPR04AStreamThatIsResumedIsTheCallers(t *testing.T) {
 	b.own(alice, "", "t-a")
 	worker := b.worker(a2abinding.SubscribeToTask).(a2a.Resumer)
 	_, err := worker.Resume(t.Context(), taskFrom(bob, a2abinding.SubscribeToTask, `{"id":"t-a"}`), nil, nil)
-	if failure(t, err).Code != a2abinding.CodeTaskNotFound || len(agent.asked()) > 0 {
-		t.Errorf("%v, asked %v", err, agent.asked())
+	if failure(t, err).Code != a2abinding.CodeTaskNotFound || len(agent.operations()) > 0 {
+		t.Errorf("%v, asked %v", err, agent.operations())
+	}
+}
+
+func TestAnOperationThatTheCardDoesNotOfferIsRefusedAsTheAgentWould(t *testing.T) {
+	const subscribe, push = a2abinding.SubscribeToTask, a2abinding.CreatePushConfig
+	naming := map[string]string{
+		subscribe: `{"id":"t-none"}`, push: `{"taskId":"t-none","url":"http://x"}`, push + " ": `{"taskId":7}`,
+		a2abinding.GetPushConfig: `{"taskId":"t-none","id":"c"}`, a2abinding.ListPushConfigs: `{"taskId":"t-none"}`,
+		a2abinding.DeletePushConfig: `{"taskId":"t-none","id":"c"}`,
+	}
+	for _, row := range []struct {
+		card            string
+		subscribe, push int // code of the refusal
+	}{
+		{`{"capabilities":{}}`, a2abinding.CodeUnsupported, a2abinding.CodeNoPush},
+		{`{"capabilities":{"pushNotifications":false,"streaming":true}}`, a2abinding.CodeTaskNotFound, a2abinding.CodeNoPush},
+		{`{"capabilities":{"push_notifications":true,"streaming":false}}`, a2abinding.CodeUnsupported, a2abinding.CodeTaskNotFound},
+		{`{"name":"a card that says nothing of it"}`, a2abinding.CodeTaskNotFound, a2abinding.CodeTaskNotFound},
+		{`{"capabilities":7}`, a2abinding.CodeTaskNotFound, a2abinding.CodeTaskNotFound},
+		{``, a2abinding.CodeTaskNotFound, a2abinding.CodeTaskNotFound},
+	} {
+		agent := newAgent(t, func(w http.ResponseWriter, r *http.Request, q asked) {
+			switch {
+			case r.URL.Path != cardPath:
+				answer(w, q, `{"task":{"id":"t-a"}}`)
+			case row.card == "":
+				http.NotFound(w, r)
+			default:
+				_, _ = w.Write([]byte(row.card))
+			}
+		})
+		b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC})
+		for operation, input := range naming {
+			_, _, err := b.run(taskFrom(alice, strings.TrimSpace(operation), input))
+			want := row.push
+			switch {
+			case operation == subscribe:
+				want = row.subscribe
+			case operation == push+" " && want == a2abinding.CodeTaskNotFound:
+				want = a2abinding.CodeInvalidParams
+			}
+			if f := failure(t, err); f.Code != want {
+				t.Errorf("card %s, %s: %+v, want %d", row.card, operation, f, want)
+			}
+		}
+		b.own(alice, "", "t-a")
+		b.mustRun(taskFrom(alice, push, `{"taskId":"t-a"}`)) // the agent decides about the tasks of a caller
 	}
 }
