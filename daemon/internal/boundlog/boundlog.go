@@ -19,7 +19,8 @@ import (
 // provoke have no name.
 const (
 	Reject   = "reject"   // refused messages
-	Security = "security" // the audit trail
+	Security = "security" // handshakes, and what partners do
+	Denied   = "denied"   // what the access rules deny to peers that are let in
 	Session  = "session"  // connections
 	MCP      = "mcp"      // servers and their standard error
 	Backend  = "backend"  // calls of other backends for peers
@@ -33,13 +34,14 @@ type class struct {
 
 var (
 	classes = map[string]class{
-		Reject:   {12, 8},
-		Security: {12, 8},
+		Reject:   {8, 5},
+		Security: {10, 7},
+		Denied:   {9, 6},
 		Session:  {10, 6},
 		MCP:      {8, 6},
 		Backend:  {2, 2},
 	}
-	other = class{8, 16} // and one line a second that reports lines left out
+	other = class{6, 14} // and one line a second that reports lines left out
 )
 
 // Options configure New.

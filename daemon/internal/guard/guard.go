@@ -1,5 +1,5 @@
 // Package guard enforces the access rules: it decides which peers are admitted and what
-// they may do, writes the audit trail of denials, and closes the connections of peers that
+// they may do, logs denials, and closes the connections of peers that
 // are no longer admitted.
 package guard
 
@@ -23,8 +23,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Guard has the access rules in force, and writes the audit trail of denials. Profiles ask
-// it; a reload replaces its rules.
+// Guard has the access rules in force, and logs denials. Profiles ask it; a reload replaces
+// its rules.
 type Guard struct {
 	part.Passive
 	policy   atomic.Pointer[access.Policy]
@@ -33,8 +33,8 @@ type Guard struct {
 	running  func() *config.Config
 	changed  func(differs func(identity, server string) bool)
 	security func(transport.SecurityEvent)
-	audit    *zap.Logger
 	denials  *prometheus.CounterVec
+	denied   denials
 	held     heldBack
 }
 
@@ -62,7 +62,7 @@ func New(o Options) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		running: o.Running, changed: o.Changed, security: o.Security, audit: o.Log.Named(boundlog.Security),
+		running: o.Running, changed: o.Changed, security: o.Security, denied: denials{log: o.Log.Named(boundlog.Denied)},
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_denials_total", Help: "What the access rules denied to peers that are let in.",
 		}, []string{"profile"}),
@@ -101,6 +101,12 @@ func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
 // Offer implements part.Part.
 func (g *Guard) Offer(o *all.Options) error {
 	o.Access, o.Relay.Denied = g, func(identity string) bool { return g.policy.Load().Denied(identity) }
+	return nil
+}
+
+// Close implements part.Part.
+func (g *Guard) Close() error {
+	g.denied.close()
 	return nil
 }
 
@@ -148,7 +154,7 @@ func (g *Guard) Allowed(identity, profile, operation, name string) bool {
 	if operation == "subscribe" && !g.held.news(identity, name) {
 		return false
 	}
-	g.denied(identity, profile, operation, name)
+	g.deny(identity, profile, operation, name)
 	return false
 }
 
@@ -157,7 +163,7 @@ func (g *Guard) MayUse(identity, agentID string) bool {
 	if g.policy.Load().MayUse(identity, agentID) && !g.gone(identity) {
 		return true
 	}
-	g.denied(identity, "a2a", "agent_id", agentID)
+	g.deny(identity, "a2a", "agent_id", agentID)
 	return false
 }
 
@@ -197,7 +203,7 @@ func (g *Guard) Serves(identity, profile string) bool {
 	if g.policy.Load().Has(identity, profile) {
 		return true
 	}
-	g.denied(identity, profile, "", "")
+	g.deny(identity, profile, "", "")
 	return false
 }
 
@@ -211,15 +217,11 @@ func (g *Guard) WouldSome(identity, profile, operation, beginning string) bool {
 	return g.policy.Load().AllowedSome(identity, profile, operation, beginning) && !g.gone(identity)
 }
 
-// denied writes the audit trail. The peer chose operation and name: the log cuts and
+// deny counts a denial and logs it. The peer chose operation and name: the log cuts and
 // escapes them, and no metric has them as a label.
-func (g *Guard) denied(identity, profile, operation, name string) {
+func (g *Guard) deny(identity, profile, operation, name string) {
 	g.denials.WithLabelValues(profile).Inc()
-	g.audit.With(zap.Stringer("err_code", profiles.SecurityPolicy)).Warn("denied", part.From(identity,
-		zap.String("profile", profile),
-		zap.String("operation", operation),
-		zap.String("name", name),
-	)...)
+	g.denied.add(denial{identity, profile, operation, name})
 }
 
 // heldBack records which events were recently withheld, and from which identities. The zero
