@@ -58,13 +58,17 @@ func credOptions(t *testing.T) cred.Options {
 	return cred.Options{Store: engine, Keep: true, Tokens: token.New(issuers), Audience: []string{"anywhere"}}
 }
 
+// expiry is the end of all tokens: a delegation that was signed in the next second would
+// outlast the one before it in the chain, and be refused.
+var expiry = time.Now().Add(time.Hour)
+
 func signed(t *testing.T, issuer, subject, scope string) []byte {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: keyOf(issuer)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := json.Marshal(map[string]any{"iss": issuer, "sub": subject, "aud": "anywhere", "exp": time.Now().Add(time.Hour).Unix(), "scope": scope})
+	payload, err := json.Marshal(map[string]any{"iss": issuer, "sub": subject, "aud": "anywhere", "exp": expiry.Unix(), "scope": scope})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +170,9 @@ func TestCredentialsGoWithATask(t *testing.T) {
 	center := endpointOf(t, mid)
 	agent := join(endpointOf(t, work), center, worker)
 	if err := work.A2A.Declare(t.Context(), agent, "agent", []string{"k"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rpc.Call(t.Context(), agent, rpc.MethodSync, nil); err != nil { // after which the agent is known
 		t.Fatal(err)
 	}
 	session := join(endpointOf(t, ask), center, asker)
