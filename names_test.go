@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -112,6 +113,47 @@ func TestNamesInDocumentsExist(t *testing.T) {
 		for _, name := range unknown(docs[document], names) {
 			t.Errorf("%s: there is no %s", document, name)
 		}
+	}
+}
+
+// oneProcess is what a comment says of code that would be wrong with a second process at
+// the same store.
+var oneProcess = regexp.MustCompile(`assumes(?:\s|//)+one(?:\s|//)+process\b`)
+
+// listedAndMarked returns the files that the paragraph of a document about one process
+// names and the files with such a comment, each in order.
+func listedAndMarked(document string, files map[string]string) (listed, marked []string) {
+	_, paragraph, _ := strings.Cut(document, "\n**One process.** ")
+	paragraph, _, _ = strings.Cut(paragraph, "\n\n")
+	for _, m := range code.FindAllStringSubmatch(paragraph, -1) {
+		if strings.HasSuffix(m[1], ".go") {
+			listed = append(listed, m[1])
+		}
+	}
+	for file, text := range files {
+		if oneProcess.MatchString(text) && !strings.HasSuffix(file, "_test.go") {
+			marked = append(marked, file)
+		}
+	}
+	slices.Sort(listed)
+	slices.Sort(marked)
+	return listed, marked
+}
+
+// An engineer who adds a store learns from the list which code assumes one process.
+func TestArchitectureListsTheCodeThatAssumesOneProcess(t *testing.T) {
+	listed, marked := listedAndMarked(documents(t)["docs/architecture.md"], sources(t, ".go"))
+	if len(marked) == 0 || !slices.Equal(listed, marked) {
+		t.Errorf("docs/architecture.md lists under \"One process\"\n%s\ncomments with \"assumes one process\" are in\n%s", strings.Join(listed, " "), strings.Join(marked, " "))
+	}
+}
+
+func TestCodeThatAssumesOneProcessIsFound(t *testing.T) {
+	listed, marked := listedAndMarked("# A\n\n**One process.** In `a/a.go`, by\n`b.go` (`store.ErrLocked`).\n\n`c.go`\n", map[string]string{
+		"a/a.go": "// It assumes one process.", "d.go": "\t// This assumes\n\t// one process.", "e.go": "// It assumes one processor", "f_test.go": "// assumes one process",
+	})
+	if l, m := strings.Join(listed, " "), strings.Join(marked, " "); l != "a/a.go b.go" || m != "a/a.go d.go" {
+		t.Errorf("listed %s, marked %s", l, m)
 	}
 }
 

@@ -69,7 +69,7 @@ func (d *daemon) makeBase() error {
 		return err
 	}
 	d.add(d.state)
-	// The store is open, so that no other process uses the data.
+	// What follows assumes one process: the store, which is open, keeps others out of the data.
 	d.trail, err = trail.New(trail.Options{
 		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
 		Rule: d.guard.RuleOf, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },

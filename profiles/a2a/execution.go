@@ -90,8 +90,9 @@ func (x *execution) store(at standing) error {
 			if stored {
 				return nil
 			}
-			// Only this process writes the record, so an earlier write succeeded although
-			// the store reported a failure. The next try has the right version.
+			// This assumes one process, which alone writes the record: so an earlier write
+			// succeeded although the store reported a failure. The next try has the right
+			// version.
 		}
 	})
 	if over {

@@ -8,7 +8,8 @@ import (
 )
 
 // table has the unfinished tasks of peers, and all cursors. The mu of the Service guards
-// it.
+// it. It assumes one process: a task that another process would admit or end is not here,
+// and its bounds count the tasks of this process.
 type table struct {
 	s       *Service
 	byKey   map[string]*task   // by the key of their request

@@ -9,8 +9,8 @@ import (
 )
 
 // Store keeps chains: records with compare-and-set and expiry. Package store documents
-// the methods. Only one Service may write the records, because a Service reads them
-// once.
+// the methods. A Service assumes one process, and no other Service, that writes the
+// records: it reads them once.
 type Store interface{ store.Records }
 
 // The spaces of a Store.

@@ -143,7 +143,8 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Bus accepts events and delivers them to subscriptions. It is safe for concurrent use.
+// Bus accepts events and delivers them to subscriptions. It is safe for concurrent use. It
+// assumes one process: a live subscription gets the events that this Bus has accepted.
 type Bus struct {
 	opts    Options
 	profile *profiles.Profile

@@ -23,7 +23,8 @@ type Attached struct {
 
 const defaultInFlight = 16
 
-// account holds the attachments of one identity. Guarded by mu of the Service.
+// account holds the attachments of one identity. Guarded by mu of the Service. It assumes
+// one process: the limits of an identity count the attachments here only.
 type account struct {
 	attachments map[*attachment]struct{}
 	reserved    int // sum of their max_in_flight

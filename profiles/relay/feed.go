@@ -9,6 +9,7 @@ import (
 )
 
 // feed leases the items of one queue for its seats in turn. It exists while it has a seat.
+// It assumes one process: an item that another process stored would wake no seat.
 // Guarded by mu of the Service; submitting to the Store under mu is allowed, because that
 // never waits.
 type feed struct {

@@ -36,8 +36,8 @@ import (
 //   - A retryable error is no outcome: nothing is kept, and the call runs again
 //     when it is repeated.
 //   - A call that was running when the process ended, however it ended, has left a
-//     record without an outcome. One process has a store open, so a record of a
-//     call that does not run here is that of one that never will end. If the
+//     record without an outcome. This assumes one process, which has the store
+//     open: a call that does not run here will never end. If the
 //     method is Repeatable it is run again when the call is repeated. How far any
 //     other got is unknown: its outcome becomes ERR internal, not retryable.
 //   - swp.ping and swp.sync are executed each time.

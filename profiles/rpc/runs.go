@@ -23,7 +23,7 @@ const (
 )
 
 // runs are the calls with an idempotency_key in this process, by the names of their
-// records.
+// records. It assumes one process: a repeated request finds the running call here only.
 type runs struct {
 	outcomes Outcomes
 	times    func() (window, handler time.Duration)

@@ -4,7 +4,8 @@ import "sync"
 
 // seen caches states that this process has stored and that never expire, so that the parents
 // of many children are not read repeatedly. A state that an earlier process has stored may
-// expire. The zero value is ready.
+// expire. It assumes one process: the removal of a state by another one would not be seen.
+// The zero value is ready.
 type seen struct {
 	mu   sync.Mutex
 	keys map[key]struct{}

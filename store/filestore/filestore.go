@@ -9,6 +9,9 @@
 // Each name with pending operations has a goroutine. It batches the appends that arrived
 // during the last write, so that one fsync and one record serve many acknowledgements. It
 // computes the SHA-256 of the file on the medium while the record is committed.
+//
+// A Store assumes one process that uses its directory and its records, and locks the
+// directory.
 package filestore
 
 import (
