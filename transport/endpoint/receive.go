@@ -21,7 +21,8 @@ func (l *lane) receive(body []byte) {
 	if s := l.s; !s.arrived.Load() {
 		s.arrived.Store(true)
 	}
-	l.taken, l.ended, l.typ, l.account.opens = nil, false, profiles.Type{}, false
+	l.taken, l.ended, l.typ = nil, false, profiles.Type{}
+	l.account.opens, l.account.kept = false, false
 	l.req = profiles.Request{Session: l.s, Lane: l, Rules: l.s.opts.Access, Exchange: (*exchanger)(l)}
 	env := &l.req.Envelope
 
@@ -163,7 +164,7 @@ func (l *lane) serve(profile *profiles.Profile) {
 		l.refuse(profile, profiles.AsError(err), ordinary)
 		return
 	}
-	l.s.ep.digestRequest(&l.account, &l.req) // the handler may release its octets
+	l.account.digestRequest(&l.req) // the handler may release its octets
 	l.trace(profile)
 	var err error
 	if l.carries || len(l.req.Extensions) > 0 {

@@ -16,9 +16,15 @@ import (
 // have its terminal answer. Its methods are called from many goroutines at once, often on a
 // read loop. Admit, Begin and Record must not block; Commit may wait for a disk.
 type Recorder interface {
+	// Keeps reports whether there may be a record of the exchange that a message opens. It is
+	// asked when the message has been read, before the rules are, about an envelope that is
+	// valid until Keeps returns. If it returns false, no sums of octets are computed, and no
+	// other method is called for the exchange.
+	Keeps(env *e1.Envelope) bool
+
 	// Admit is asked before the message that opens an exchange is handled. An error refuses
 	// the message: records cannot be kept.
-	Admit(req *profiles.Request) error
+	Admit() error
 
 	// Begin is called for an exchange that has lasted as long as RecordLong was told. The
 	// Outcome of the Report is not known yet. The Report of Record contains the result of
@@ -88,7 +94,7 @@ type record struct {
 	over    bool // Record was called
 }
 
-var records = sync.Pool{New: func() any { return &record{answer: sha256.New()} }}
+var records = &sync.Pool{New: func() any { return &record{answer: sha256.New()} }}
 
 // recording returns the record of an exchange.
 func (a *account) recording() *record {
@@ -152,19 +158,18 @@ func (r *record) free() {
 }
 
 // digestRequest takes the sums of the request, once.
-func (e *Endpoint) digestRequest(a *account, req *profiles.Request) {
-	if e.recorder != nil && a.opens {
+func (a *account) digestRequest(req *profiles.Request) {
+	if a.kept {
 		a.recording().asked(&req.Envelope)
 	}
 }
 
 // record records an exchange unless that was done.
 func (s *Session) record(a *account, req *profiles.Request, v *Verdict, ctx context.Context, gone bool) {
-	keeper := s.ep.recorder
-	if keeper == nil || !a.opens {
+	if !a.kept {
 		return
 	}
-	s.ep.digestRequest(a, req)
+	a.digestRequest(req)
 	r := a.record
 	if r.over {
 		return
@@ -172,13 +177,13 @@ func (s *Session) record(a *account, req *profiles.Request, v *Verdict, ctx cont
 	r.over = true
 	report := s.reportOf(a, req, v, ctx, gone)
 	r.fill(&report)
-	r.begun = keeper.Record(report)
+	r.begun = s.ep.recorder.Record(report)
 }
 
 // admit asks the Recorder for a message that opens an exchange.
 func (l *lane) admit() error {
-	if keeper := l.s.ep.recorder; keeper != nil && l.account.opens {
-		return keeper.Admit(&l.req)
+	if l.account.kept {
+		return l.s.ep.recorder.Admit()
 	}
 	return nil
 }
@@ -191,7 +196,7 @@ func (r *record) fill(report *Report) {
 // last records an exchange of which the terminal answer is about to be sent. fault is what
 // it was refused for, nil if it was not.
 func (l *lane) last(a *account, req *profiles.Request, fault *profiles.Error, ctx context.Context) {
-	if l.s.ep.recorder == nil || !a.opens {
+	if !a.kept {
 		return
 	}
 	v := Verdict{
@@ -246,7 +251,7 @@ func (e *Endpoint) RecordLong(before time.Time) {
 func (e *exchange) recordBegin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.done || e.answered || !e.account.opens {
+	if e.done || e.answered || !e.account.kept {
 		return
 	}
 	r := e.account.record

@@ -22,12 +22,17 @@ type keeper struct {
 	begun   []endpoint.Report
 	records []endpoint.Report
 	refuse  error
+	without string        // the payload of messages without a record
 	gate    chan struct{} // Commit waits for it; nil: it does not
 	written int           // records when Commit was called last
 	commits int
 }
 
-func (k *keeper) Admit(*profiles.Request) error {
+func (k *keeper) Keeps(env *e1.Envelope) bool {
+	return k.without == "" || string(env.Payload) != k.without
+}
+
+func (k *keeper) Admit() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.refuse
@@ -177,6 +182,27 @@ func TestAnExchangeWithoutAnAnswerIsRecordedAtItsEnd(t *testing.T) {
 				t.Fatalf("%s: %+v", what, got)
 			}
 			r.again(t)
+		}
+	})
+}
+
+// A record costs a sum over all octets of an exchange: nothing is computed for one that
+// nobody keeps, and its answer waits for no file.
+func TestAnExchangeThatIsNotKeptHasNoSumsAndWaitsForNoRecord(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k := &keeper{without: "echo", refuse: &profiles.Error{Code: profiles.Internal, Detail: "audit", Text: "no room"}}
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k, ErrorFrames: true}, telling(profile(act)))
+		sums := endpoint.CountSums(t)
+		r.send(t, request("id-0000-", "echo"))
+		r.wantEcho(t, "id-0000-", "12345")
+		synctest.Wait()
+		if n := sums(); n != 0 || k.commits != 0 || len(k.all()) != 0 || len(k.begun) != 0 {
+			t.Errorf("%d sums, %d commits, records %v, begun %v", n, k.commits, k.all(), k.begun)
+		}
+		r.send(t, request("id-0001-", "another"))
+		r.wantError(t, "id-0001-", profiles.Internal)
+		if n := sums(); n == 0 {
+			t.Error("an exchange that is kept has no sum")
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (l *lane) refuseFrame(err error) {
 	have, _ := l.rd.Partial()
 	l.size = have
 	l.seq++
-	l.account.opens = false
+	l.account.opens, l.account.kept = false, false
 	l.req = profiles.Request{Session: l.s, Lane: l, Exchange: (*exchanger)(l)}
 	l.refuse(nil, fault, fatal)
 }

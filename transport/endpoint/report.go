@@ -50,6 +50,7 @@ type account struct {
 	sent    int
 	forward bool   // an answer was an error of another endpoint
 	opens   bool   // the message opens an exchange
+	kept    bool   // and the Recorder keeps records of it
 	kind    string // name of its type
 	began   time.Time
 	size    int // octets of the message
@@ -61,6 +62,9 @@ type account struct {
 // begin begins the account of the message being served.
 func (l *lane) begin() {
 	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size, reviews: l.s.ep.reviews.Load()}
+	if keeper := l.s.ep.recorder; keeper != nil && l.account.opens {
+		l.account.kept = keeper.Keeps(&l.req.Envelope)
+	}
 }
 
 // count adds a message of size octets to the totals of the exchange with a msg_id. A message
@@ -70,7 +74,7 @@ func (e *Endpoint) count(a *account, id []byte, env *e1.Envelope, size int) {
 	if author, signed := env.Extensions.Lookup(profiles.ExtEndpoint); signed && string(author) != e.identity() {
 		a.forward = true
 	}
-	if e.recorder != nil && a.opens && bytes.Equal(env.MsgID, id) {
+	if a.kept && bytes.Equal(env.MsgID, id) {
 		a.recording().answered(env)
 	}
 }

@@ -200,13 +200,15 @@ func (t *Trail) Close() error {
 // are about records.
 var unrecorded = []string{rpc.MethodPing, rpc.MethodEcho, rpc.MethodSync, rpc.MethodInfo, rpc.MethodReceipt}
 
+// Keeps implements endpoint.Recorder.
+func (t *Trail) Keeps(env *e1.Envelope) bool {
+	return *t.mode.Load() != config.AuditOff && !withoutRecord(env)
+}
+
 // Admit implements endpoint.Recorder.
-func (t *Trail) Admit(req *profiles.Request) error {
+func (t *Trail) Admit() error {
 	file := t.file.Load()
 	if file == nil || *t.mode.Load() != config.AuditAll || file.Err() == nil {
-		return nil
-	}
-	if withoutRecord(&req.Envelope) {
 		return nil
 	}
 	text := "the audit trail of this endpoint cannot be written; try again later"
@@ -232,8 +234,6 @@ func (t *Trail) wants(r *endpoint.Report, crossing *receipts.Ledger) *audit.Trai
 	case file == nil, mode == config.AuditOff, mode == config.AuditDenials && r.Outcome != profiles.OutcomeDenied:
 		return nil
 	case r.Subject.Part && r.Outcome == profiles.OutcomeOK && crossing == nil, r.Verdict.Detail == "audit":
-		return nil
-	case r.Verdict.ProfileID == rpc.ProfileID && slices.Contains(unrecorded, r.Subject.Name):
 		return nil
 	}
 	return file

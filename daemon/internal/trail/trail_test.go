@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles"
@@ -147,6 +148,27 @@ func TestCallsThatOnlyLookForThePeerLeaveNoRecord(t *testing.T) {
 		}
 		if n := kept.records.Load(); n != uint64(i/3) {
 			t.Errorf("%d records after %s, want %d", n, method, i/3)
+		}
+	}
+}
+
+func TestNothingIsComputedForExchangesWithoutARecord(t *testing.T) {
+	call := func(method string) *e1.Envelope {
+		req := rpc.Req{RPCID: []byte("id"), Method: []byte(method)}
+		return &e1.Envelope{ProfileID: rpc.ProfileID, MsgType: rpc.TypeReq, Payload: req.Append(nil)}
+	}
+	for _, row := range []struct {
+		mode, method string
+		want         bool
+	}{
+		{config.AuditOff, "same", false},
+		{config.AuditDenials, "same", true},
+		{config.AuditAll, "same", true},
+		{config.AuditAll, rpc.MethodEcho, false},
+		{config.AuditAll, rpc.MethodSync, false},
+	} {
+		if got := keeping(t, row.mode).Keeps(call(row.method)); got != row.want {
+			t.Errorf("audit.exchanges %s, method %s: kept %v, want %v", row.mode, row.method, got, row.want)
 		}
 	}
 }
