@@ -188,7 +188,7 @@ func TestReloadRefusesAKeyThatEveryUserCanRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.reload <- struct{}{}
-	r.await("so every user can reach the private key")
+	r.await("so every user can reach the secret in it")
 }
 
 // The list itself changes, not only the files that it names. Meanwhile every call of a

@@ -310,6 +310,19 @@ func TestSDLHoldsThePeerToItsRules(t *testing.T) {
 	r.counts(`swpd_denials_total{profile="sdl"}`, "2")
 }
 
+func TestPR21AnEnvelopeForAnotherAgentIsNotAnsweredInItsName(t *testing.T) {
+	r := start(t, sdlOpen+sdlAccess)
+	s := r.speak(t)
+	v := sdlToolCall("sys.ping")
+	e := s.ask(t, sdl.JSON, v.With("to", v.Get("to").With("agent_id", canonical.String("did:key:other"))))
+	if e.CT != sdl.CTError || text(e.Payload, "code") != "SECURITY_UNSUPPORTED" || e.From.AgentID != sdl.UnknownAgent {
+		t.Errorf("%s from %s: %s", e.CT, e.From.AgentID, e.Payload.AppendJSON(nil))
+	}
+	if e := s.ask(t, sdl.JSON, v); e.CT != sdl.CTToolResult || e.From.AgentID != sdlServer {
+		t.Errorf("%s from %s", e.CT, e.From.AgentID)
+	}
+}
+
 func TestPR18ReplayIsRefusedBeforeAndAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {

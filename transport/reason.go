@@ -1,9 +1,11 @@
 package transport
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +24,28 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// RemoteAlert is the TLS alert with which the peer has ended a handshake.
+type RemoteAlert tls.AlertError
+
+func (a RemoteAlert) Error() string {
+	return "the peer ended the handshake: " + tls.AlertError(a).Error()
+}
+
+// distrust has the alerts with which a peer refuses the certificate of this endpoint
+// (RFC 8446 §6.2): bad, unsupported, revoked, expired, unknown and required certificate,
+// unknown authority, access denied.
+var distrust = []RemoteAlert{42, 43, 44, 45, 46, 48, 49, 116}
+
+// distrusts reports whether err is one of these alerts. crypto/tls shows the alerts that it
+// has received by their text only.
+func distrusts(err error) bool {
+	if alert, ok := errors.AsType[RemoteAlert](err); ok {
+		return slices.Contains(distrust, alert)
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" && slices.ContainsFunc(distrust, func(a RemoteAlert) bool { return op.Err.Error() == tls.AlertError(a).Error() })
+}
+
 // NewSecurityEvent describes a handshake that failed with err.
 func NewSecurityEvent(transport, addr string, err error) SecurityEvent {
 	ev := SecurityEvent{Transport: transport, Addr: addr, Reason: ReasonOf(err), Err: err}
@@ -38,6 +62,9 @@ func ReasonOf(err error) string {
 	}
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		return ReasonTimeout
+	}
+	if distrusts(err) {
+		return ReasonDistrusted
 	}
 	// crypto/tls makes these checks before VerifyConnection, and its errors have no type.
 	// The certificate matrix of the tests holds the texts.

@@ -162,6 +162,7 @@ type SecurityEvent struct {
 const (
 	ReasonNoCertificate = "no_certificate" // the peer showed none
 	ReasonUntrusted     = "untrusted"      // wrong authority, expired, wrong usage, wrong name
+	ReasonDistrusted    = "distrusted"     // the peer does not accept the certificate of this endpoint
 	ReasonIdentity      = "identity"       // not exactly one canonical identity
 	ReasonDowngrade     = "downgrade"      // version, suite or protocol not acceptable
 	ReasonIntegrity     = "integrity"      // a record failed authentication

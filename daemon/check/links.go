@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/fronts"
+	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/bridge/gate"
@@ -79,6 +81,47 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 		p.Warnings = append(p.Warnings, config.CapturedBy(name, captured)...)
 		p.Partners = append(p.Partners, one)
 	}
+}
+
+// transit warns of rules by which a partner may use another one through this endpoint,
+// unless their names begin with that partner.
+func (p *Plan) transit(c *config.Config) {
+	for i, rule := range c.Access.Rules {
+		alone := func(rule config.AccessRule) *access.Policy {
+			rule.For = nil // who may assert a caller may transit, too
+			policy, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}})
+			if err != nil {
+				return nil // reported by Read
+			}
+			return policy
+		}
+		var ways []string
+		for _, to := range slices.Sorted(maps.Keys(c.Partners)) {
+			narrow := rule
+			narrow.Name = slices.DeleteFunc(slices.Clone(rule.Name), func(pattern string) bool { return strings.HasPrefix(pattern, to+"/") })
+			if len(rule.Name) > 0 && len(narrow.Name) == 0 {
+				continue // the names say that it is meant
+			}
+			policy := alone(narrow)
+			for _, from := range slices.Sorted(maps.Keys(c.Partners)) {
+				if from != to && policy != nil && slices.ContainsFunc(reachable(), func(profile string) bool { return policy.Reaches(c.Partners[from].Identity, profile, to) }) {
+					ways = append(ways, from+" to "+to)
+				}
+			}
+		}
+		if len(ways) > 0 {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("access.rules[%d].name: partners may use each other through this endpoint (%s), because this matches names of every partner; if that is not meant, write what the rule is for, such as SERVER/*", i, some(ways)))
+		}
+	}
+}
+
+// some returns the first of a list, and how many more there are.
+func some(list []string) string {
+	const most = 3
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
 // stored returns the stored names that begin with those of partners, by the name and kind.

@@ -174,6 +174,7 @@ func Read(c *config.Config) (*Plan, error) {
 		return nil, err
 	}
 	p.access(c)
+	p.secrets(c)
 	return p, p.services(c)
 }
 
@@ -267,6 +268,7 @@ func (p *Plan) access(c *config.Config) {
 		}
 	}
 	p.Warnings = append(p.Warnings, c.DoubtfulOperations()...)
+	p.transit(c)
 	if policy.Denied(p.Identity) {
 		p.Warnings = append(p.Warnings, "access.deny matches this endpoint's own identity "+p.Identity)
 	}

@@ -53,11 +53,7 @@ func (c *Config) checkIdentity(p *problems) {
 		p.add("trust.ca", "no authority is trusted, so nobody could connect; list the PEM file of at least one")
 	}
 	readable(p, "identity.cert", id.Cert)
-	if readable(p, "identity.key", id.Key) {
-		if err := CheckPrivate(id.Key); err != nil {
-			p.add("identity.key", "%v", err)
-		}
-	}
+	private(p, "identity.key", id.Key)
 	seen := make(map[string]bool)
 	for i, file := range c.Trust.CA {
 		key := fmt.Sprintf("trust.ca[%d]", i)
@@ -89,14 +85,25 @@ func readable(p *problems, key, file string) bool {
 	return true
 }
 
-// CheckPrivate refuses a private key that every user of the machine can reach.
+// private is readable for a file with a secret, which other users must not reach.
+func private(p *problems, key, file string) {
+	if !readable(p, key, file) {
+		return
+	}
+	if err := CheckPrivate(file); err != nil {
+		p.add(key, "%v", err)
+	}
+}
+
+// CheckPrivate refuses a file with a secret, such as a private key, that every user of the
+// machine can reach.
 func CheckPrivate(file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 {
-		return fmt.Errorf("%s has mode %04o, so every user can reach the private key; run: chmod 600 %s", file, mode, file)
+		return fmt.Errorf("%s has mode %04o, so every user can reach the secret in it; run: chmod 600 %s", file, mode, file)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (c *Config) checkHTTPTLS(p *problems) {
 		readable(p, fmt.Sprintf("http.tls.crl[%d]", i), file)
 	}
 	readable(p, "http.tls.cert", c.HTTP.TLS.Cert)
-	readable(p, "http.tls.key", c.HTTP.TLS.Key)
+	private(p, "http.tls.key", c.HTTP.TLS.Key)
 	for i, file := range c.HTTP.TLS.CA {
 		key := fmt.Sprintf("http.tls.ca[%d]", i)
 		if file == "" {

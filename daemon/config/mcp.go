@@ -112,9 +112,8 @@ func (s *MCPServer) checkURL(p *problems, key string) {
 		file, at := s.HeadersFrom[header], key+".headers_from."+header
 		if file == "" {
 			p.add(at, "missing; name the file that holds the value")
-		} else if readable(p, at, file) && CheckPrivate(file) != nil {
-			p.add(at, "every user of the machine can reach %s; run: chmod 600 %s", file, file)
 		}
+		private(p, at, file)
 	}
 }
 

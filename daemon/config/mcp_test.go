@@ -55,7 +55,7 @@ func TestOP05BadServersAtURLsAreRefused(t *testing.T) {
 		"a line break":      {url + ", headers: {A: \"b\\r\\nc: d\"}}}}\n", `mcp.servers.a.headers.A: contains a character`},
 		"no file":           {url + ", headers_from: {A: ''}}}}\n", `mcp.servers.a.headers_from.A: missing`},
 		"a file not there":  {url + ", headers_from: {A: nowhere}}}}\n", `mcp.servers.a.headers_from.A: open`},
-		"a file for anyone": {url + ", headers_from: {A: public}}}}\n", `public; run: chmod 600`},
+		"a file for anyone": {url + ", headers_from: {A: public}}}}\n", "so every user can reach the secret in it; run: chmod 600"},
 	} {
 		d := dir(t)
 		if err := os.WriteFile(filepath.Join(d, "public"), nil, 0o600); err != nil {

@@ -117,14 +117,10 @@ func (c *Config) checkSDL(p *problems) {
 	s := &c.SDL
 	files := s.files()
 	for _, key := range slices.Sorted(maps.Keys(files)) {
-		readable(p, "sdl."+key, *files[key])
-	}
-	for key, file := range map[string]string{"keys": s.Keys, "sign.key": s.Sign.Key} {
-		if file == "" {
-			continue
-		}
-		if err := CheckPrivate(file); err != nil {
-			p.add("sdl."+key, "%v", err)
+		if key == "keys" || key == "sign.key" {
+			private(p, "sdl."+key, *files[key])
+		} else {
+			readable(p, "sdl."+key, *files[key])
 		}
 	}
 	c.checkSDLRoutes(p)

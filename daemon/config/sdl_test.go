@@ -55,8 +55,8 @@ func TestSDLIsChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"{mode: sig}":                                                      "sdl.agent_id: missing",
 		"{agent_id: a, keys: none}":                                        "sdl.keys: ",
-		"{agent_id: a, keys: open.key}":                                    "so every user can reach the private key",
-		"{agent_id: a, sign: {key: open.key, kid: k}}":                     "so every user can reach the private key",
+		"{agent_id: a, keys: open.key}":                                    "so every user can reach the secret in it",
+		"{agent_id: a, sign: {key: open.key, kid: k}}":                     "so every user can reach the secret in it",
 		"{agent_id: a, mode: sig}":                                         "sdl.mode: is set while sdl.keys is not",
 		"{agent_id: a, agents: [b]}":                                       "sdl.agents: is set while sdl.keys is not",
 		"{agent_id: a, replay: {required: true}}":                          "sdl.replay.required: is set while",

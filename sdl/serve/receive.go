@@ -21,9 +21,12 @@ func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller
 	if err != nil {
 		return v, nil, err
 	}
-	// Check the agent before its nonce is recorded.
+	// Check both agents before the nonce is recorded.
 	if caller.MayUse != nil && !caller.MayUse(e.From.AgentID) {
 		return v, nil, sdl.Insecure(false, "%q may not send as %q", caller.Identity, e.From.AgentID)
+	}
+	if s.o.Local != "" && e.To.AgentID != s.o.Local {
+		return v, nil, sdl.Insecure(false, "to.agent_id %.100q, want %q", e.To.AgentID, s.o.Local)
 	}
 	r := &Request{Envelope: e, Payload: e.Payload, Caller: caller, Now: s.o.Now()}
 	if s.o.Policy == nil {

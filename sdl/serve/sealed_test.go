@@ -79,6 +79,34 @@ func TestSenderIsOneThatItsIdentityMayUse(t *testing.T) {
 	payload(t, deliver(t, s, v.AppendJSON(nil), own), sdl.CTState)
 }
 
+func TestPR21NobodyIsAnsweredInTheNameOfAnotherAgent(t *testing.T) {
+	signed := guarded(t)
+	signed.Policy.Local = ""
+	for name, o := range map[string]serve.Options{"without keys": {}, "with keys": signed} {
+		o.Local = executor
+		o.Replay = &trust.Replay{Nonces: trust.NewMemory(trust.MemoryOptions{Now: now})}
+		if o.Policy != nil {
+			o.Policy.Replay = o.Replay
+		}
+		s := newServer(t, o)
+		ours := request(t, sdl.CTTask, taskPayload)
+		theirs := ours.With("to", ours.Get("to").With("agent_id", canonical.String(planner)))
+		if o.Policy != nil {
+			ours, theirs = sign(t, ours, "n1"), sign(t, theirs, "n1")
+		}
+		out := ask(t, s, theirs)
+		refused(t, out, sdl.SecurityUnsupported, false)
+		if from := text(out.Response.Get("from").Get("agent_id")); from != sdl.UnknownAgent || out.Request != nil {
+			t.Errorf("%s: answered as %q, request %+v", name, from, out.Request)
+		}
+		out = ask(t, s, ours) // its nonce is not used up
+		payload(t, out, sdl.CTState)
+		if from := text(out.Response.Get("from").Get("agent_id")); from != executor {
+			t.Errorf("%s: answered as %q, want %q", name, from, executor)
+		}
+	}
+}
+
 func TestMessageOfAnotherTypeIsNotAnswered(t *testing.T) {
 	o := guarded(t)
 	s := newServer(t, o)

@@ -29,6 +29,10 @@ type Options struct {
 	Limits   sdl.Limits
 	Versions sdl.VersionPolicy
 
+	// Local is the to.agent_id of messages for this Server; empty means any. Others are
+	// refused, and this Server does not answer them in the name of their receiver.
+	Local string
+
 	// Fetch loads schemas that a message names by their address, as in sdl.Options. Nil
 	// refuses such messages.
 	Fetch func(uri string) (canonical.Value, error)
@@ -163,6 +167,9 @@ func (s *Server) Refuse(err *sdl.Error) *Outcome {
 }
 
 func (s *Server) refuse(v canonical.Value, err *sdl.Error, form sdl.Form) *Outcome {
+	if s.o.Local != "" && text(v.Get("to").Get("agent_id")) != s.o.Local {
+		v = v.With("to", canonical.Value{})
+	}
 	out := &Outcome{Response: s.refusal(v, err), Err: err}
 	out.Answer = form.Append(nil, out.Response)
 	return out

@@ -23,7 +23,7 @@ func newConn(qc *quic.Conn, peer *transport.Peer, opts Options) *conn {
 	context.AfterFunc(qc.Context(), func() {
 		err := context.Cause(qc.Context())
 		if refused := (*quic.TransportError)(nil); errors.As(err, &refused) && refused.ErrorCode.IsCryptoError() {
-			ev := transport.NewSecurityEvent("quic", peer.Addr, err)
+			ev := transport.NewSecurityEvent("quic", peer.Addr, shaken(err))
 			ev.Identity = peer.Identity
 			opts.OnSecurity(ev)
 		}
@@ -120,6 +120,15 @@ func (s *stream) Reset(code uint64) {
 
 // Release implements transport.Releaser.
 func (s *stream) Release() { s.q().ReleaseStreamCredit() }
+
+// shaken converts the error of a handshake that a TLS alert of the peer has ended into a
+// RemoteAlert.
+func shaken(err error) error {
+	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote && e.ErrorCode.IsCryptoError() {
+		return transport.RemoteAlert(e.ErrorCode) // the low octet is the alert (RFC 9001 §4.8)
+	}
+	return err
+}
 
 // cause converts an application error code into a CloseError.
 func cause(err error) error {

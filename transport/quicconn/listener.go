@@ -184,7 +184,7 @@ func (l *Listener) begin(ctx context.Context, info *quic.ClientInfo) (context.Co
 	addr := info.RemoteAddr
 	context.AfterFunc(ctx, func() {
 		if h.end() && !l.isClosed() {
-			l.opts.OnSecurity(transport.NewSecurityEvent("quic", addr.String(), context.Cause(ctx)))
+			l.opts.OnSecurity(transport.NewSecurityEvent("quic", addr.String(), shaken(context.Cause(ctx))))
 		}
 	})
 	return context.WithValue(ctx, handshakeKey{}, h), nil

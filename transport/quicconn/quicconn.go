@@ -107,7 +107,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 		// A peer that accepts this side and closes at once may be faster than this return.
 		err = cause(err)
 		if ctx.Err() == nil && !is[*transport.CloseError](err) {
-			opts.OnSecurity(transport.NewSecurityEvent("quic", addr, err))
+			opts.OnSecurity(transport.NewSecurityEvent("quic", addr, shaken(err)))
 		}
 		return nil, fmt.Errorf("quicconn: dial %s: %w", addr, err)
 	}

@@ -425,12 +425,22 @@ func TestDiallerIsToldThatTheServerRefusedIt(t *testing.T) {
 	} else { // the refusal was faster than the return of Dial, which returns it
 		identity = ""
 	}
-	if e := <-events; e.Reason != transport.ReasonHandshake || e.Identity != identity {
-		t.Errorf("event %+v, want reason handshake and identity %q; error of Dial %v", e, identity, err)
+	if e := <-events; e.Reason != transport.ReasonDistrusted || e.Identity != identity {
+		t.Errorf("event %+v, want reason distrusted and identity %q; error of Dial %v", e, identity, err)
 	}
 	if e := s.event(t, transport.ReasonUntrusted); e.Identity != transporttest.Client {
 		t.Errorf("event %+v", e)
 	}
+}
+
+func TestTL25APeerThatDoesNotTrustThisEndpointIsNamed(t *testing.T) {
+	s := listen(t, quicconn.Options{})
+	policy := transporttest.PolicyOf(s.ca.Issue(t, transporttest.Named(transporttest.Client)), transporttest.NewCA(t).Pool())
+	if _, err := quicconn.Dial(patience(t), s.Addr().String(), policy, quicconn.Options{}); err == nil {
+		t.Error("the client trusts a stranger")
+	}
+	s.event(t, transport.ReasonDistrusted)
+	s.serves(t)
 }
 
 func TestCloseOfAListenerLeavesConnections(t *testing.T) {

@@ -72,7 +72,7 @@ func (c *channel) report(err error) {
 	c.reported = true
 	reason := transport.ReasonIntegrity
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" && !c.received {
-		reason = transport.ReasonHandshake // the peer refused us after our handshake was over
+		reason = transport.ReasonOf(err) // the peer refused us after our handshake was over
 	}
 	c.onEvent(transport.SecurityEvent{
 		Transport: c.peer.Transport,

@@ -207,7 +207,7 @@ func TestDiallerIsToldThatTheServerRefusedIt(t *testing.T) {
 	if err := transporttest.NewRaw(t, c).ExpectEnd(); err == io.EOF {
 		t.Error("orderly end")
 	}
-	if e := <-events; e.Reason != transport.ReasonHandshake || e.Identity != transporttest.Server {
+	if e := <-events; e.Reason != transport.ReasonDistrusted || e.Identity != transporttest.Server {
 		t.Errorf("event %+v", e)
 	}
 	if e := s.event(t, transport.ReasonUntrusted); e.Identity != transporttest.Client {

@@ -413,3 +413,39 @@ func TestTL08NoTicketIsOfferedAndEarlyDataIsNotRead(t *testing.T) {
 	s.event(t, transport.ReasonIntegrity) // it is not what the handshake keys can open
 	s.serves(t)
 }
+
+func TestTL25APeerThatDoesNotTrustThisEndpointIsNamed(t *testing.T) {
+	t.Run("crypto/tls, which encrypts its alert", func(t *testing.T) {
+		s := listen(t, tlsconn.Options{})
+		policy := transporttest.PolicyOf(s.ca.Issue(t, transporttest.Named(transporttest.Client)), transporttest.NewCA(t).Pool())
+		if _, err := tlsconn.Dial(t.Context(), s.addr(), policy, tlsconn.Options{}); err == nil {
+			t.Error("the client trusts a stranger")
+		}
+		s.event(t, transport.ReasonDistrusted)
+		s.serves(t)
+	})
+	for name, c := range map[string]struct {
+		records []byte // behind a ClientHello
+		reason  string
+	}{
+		"OpenSSL, which does not":    {[]byte{typeAlert, 3, 3, 0, 2, 2, 48}, transport.ReasonDistrusted},
+		"behind a change of cipher":  {[]byte{20, 3, 3, 0, 1, 1, typeAlert, 3, 3, 0, 2, 2, 46}, transport.ReasonDistrusted},
+		"an alert of another kind":   {[]byte{typeAlert, 3, 3, 0, 2, 2, 80}, transport.ReasonHandshake},
+		"an alert of one octet":      {[]byte{typeAlert, 3, 3, 0, 1, 48}, transport.ReasonIntegrity},
+		"an alert of three octets":   {[]byte{typeAlert, 3, 3, 0, 3, 2, 48, 0}, transport.ReasonIntegrity},
+		"a damaged encrypted record": {[]byte{typeData, 3, 3, 0, 2, 2, 48}, transport.ReasonIntegrity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := listen(t, tlsconn.Options{})
+			conn := dialTCP(t, s.addr())
+			_, _ = conn.Write(clientHello(t))
+			for i := range c.records {
+				_, _ = conn.Write(c.records[i : i+1])
+			}
+			if e := s.event(t, c.reason); c.reason == transport.ReasonDistrusted && strings.Contains(e.Err.Error(), "MAC") {
+				t.Errorf("event %+v", e)
+			}
+			s.serves(t)
+		})
+	}
+}

@@ -87,6 +87,9 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 // shake runs the handshake of conn and returns the peer.
 func shake(ctx context.Context, conn *tls.Conn, raw *wire, policy *transport.Policy) (*transport.Peer, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
+		if alert, ok := raw.shaking.clearAlert(); ok {
+			return nil, alert
+		}
 		return nil, err
 	}
 	raw.shaking = nil

@@ -1,11 +1,14 @@
 package tlsconn
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/slimwire/swp/transport"
 )
 
 // maxHandshake is how many octets a peer may send during its handshake. It admits
@@ -44,7 +47,7 @@ const alertNoApplicationProtocol = 120
 // alert ends a handshake with a fatal alert in place of the one that crypto/tls would send.
 // The handshake is not encrypted yet.
 func (w *wire) alert(number byte) {
-	_, _ = w.Write([]byte{21, 3, 3, 0, 2, 2, number})
+	_, _ = w.Write([]byte{recordAlert, 3, 3, 0, 2, 2, number})
 	w.said = true
 }
 
@@ -52,6 +55,50 @@ func (w *wire) alert(number byte) {
 type handshake struct {
 	slots chan struct{} // nil for a dialler
 	read  int
+
+	// The record that is being received, or was last.
+	record [headLen + alertLen]byte // its header and what can be an alert
+	got    int                      // octets of it
+	whole  int                      // octets that it will have, once its header is here
+}
+
+// Lengths of the header of a record, and of an alert that is not encrypted.
+const (
+	headLen  = 5
+	alertLen = 2
+)
+
+// recordAlert is the type of a record with an alert. Encrypted records have another one.
+const recordAlert = 21
+
+// follow takes note of octets of the peer.
+func (h *handshake) follow(p []byte) {
+	for len(p) > 0 {
+		if h.got > 0 && h.got == h.whole {
+			h.got = 0
+		}
+		most := headLen - h.got
+		if h.got >= headLen {
+			most = h.whole - h.got
+		}
+		n := min(most, len(p))
+		if h.got < len(h.record) {
+			copy(h.record[h.got:], p[:n])
+		}
+		h.got += n
+		p = p[n:]
+		if h.got == headLen {
+			h.whole = headLen + int(binary.BigEndian.Uint16(h.record[3:]))
+		}
+	}
+}
+
+// clearAlert returns the alert with which the peer ended the handshake, if the last record
+// of the peer is an alert that is not encrypted. OpenSSL sends those until its side of the
+// handshake is complete; crypto/tls decrypts them in vain, and reports a bad record.
+func (h *handshake) clearAlert() (alert transport.RemoteAlert, ok bool) {
+	ok = h.got == len(h.record) && h.whole == h.got && h.record[0] == recordAlert
+	return transport.RemoteAlert(h.record[headLen+1]), ok
 }
 
 // acquire and release bound how many handshakes compute at once. A slot is never held while
@@ -86,6 +133,7 @@ func (w *wire) read(p []byte) (int, error) {
 	h.release()
 	n, err := w.Conn.Read(p)
 	h.acquire()
+	h.follow(p[:n])
 	if h.read += n; h.read > maxHandshake {
 		return 0, errHandshakeSize
 	}

@@ -125,6 +125,9 @@ func (f *Fronts) listen(sockets *entrances.Sockets) error {
 // tlsOf returns the TLS configuration of the fronts. A client certificate is optional, but
 // if there is one it must be valid. The gate identifies the caller.
 func tlsOf(conf *config.HTTPTLS) (*secured, error) {
+	if err := config.CheckPrivate(conf.Key); err != nil {
+		return nil, fmt.Errorf("http.tls.key: %w", err)
+	}
 	pair, err := tls.LoadX509KeyPair(conf.Cert, conf.Key)
 	if err != nil {
 		return nil, fmt.Errorf("http.tls: %w", err)

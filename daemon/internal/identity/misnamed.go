@@ -124,6 +124,8 @@ func (c *Credentials) Explain(ev *transport.SecurityEvent) (why error, do string
 		return ev.Err, "for another organisation: make it a partner, with the authority that its swpd cert bundle prints in partners.NAME.trust (partners.md); for a program of your own: add its authority to trust.ca"
 	case errors.As(ev.Err, &invalid) && invalid.Reason == x509.Expired:
 		return ev.Err, "the peer has to renew its certificate, if the clocks of both machines are right"
+	case ev.Reason == transport.ReasonDistrusted:
+		return ev.Err, "the peer has to trust the authority that swpd cert bundle prints here, and to connect to a name or address that swpd cert show lists here; no record was damaged"
 	}
 	return ev.Err, ""
 }

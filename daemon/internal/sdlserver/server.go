@@ -116,6 +116,7 @@ type language struct {
 func readLanguage(c *config.Config, records sdlagent.Records, sessions *trust.Sessions) (*language, error) {
 	s, o := &c.SDL, new(language)
 	o.Limits = sdl.Limits{MaxBytes: int(c.SDLBytes()), MaxDepth: s.Limits.Depth, MaxArray: s.Limits.Array, MaxHops: s.Limits.Hops}
+	o.Local = s.AgentID
 	o.Tools = serve.ToolSet{"sys.ping": serve.Ping, "math.add": serve.Sum}
 	o.ToolPolicy = toolPolicy(&s.Tools)
 	o.Replay = &trust.Replay{Nonces: sdlagent.Nonces{Records: records}, Window: s.Replay.Window, Skew: s.Replay.Skew}
@@ -170,7 +171,7 @@ func (o *language) readKeys(s *config.SDL) error {
 	}
 	o.trusted = trusted
 	o.Policy = &trust.Policy{
-		Mode: s.Mode, Agents: s.Agents, Local: s.AgentID, DecryptKeys: decrypt,
+		Mode: s.Mode, Agents: s.Agents, DecryptKeys: decrypt,
 		Replay: o.Replay, RequireReplay: s.Replay.Required,
 		Sessions: o.Sessions, RequireSession: s.Session.Required,
 	}

@@ -118,7 +118,7 @@ type Front struct {
 	ctx      context.Context // ends with Drain
 	draining context.CancelFunc
 	stored   atomic.Int64 // octets kept in all sessions
-	tools    tools
+	tools    mcpheader.Tools
 	counts   struct{ modern, legacy, refused, dropped, streams atomic.Int64 }
 
 	mu        sync.Mutex

@@ -163,6 +163,8 @@ func TestParametersMustAgreeWithTheArguments(t *testing.T) {
 		return s.modern("tools/call", `"name":"t","arguments":`+arguments, append(headers, "Mcp-Name: t")...).status
 	}
 	want(t, "before the tool is known", call(`{"s":"x"}`), 200)
+	want(t, "the same, with the value of an argument", call(`{"s":"x"}`, "Mcp-Param-S: x"), 200)
+	want(t, "the same, with another value", call(`{"s":"x"}`, "Mcp-Param-S: y"), 400)
 	s.modern("tools/list", `"text":`+quote(list)).all()
 	s.send("POST", "", modernRequest("1", "tools/list", `"text":`+quote(`{"tools":[{"name":"t"}]}`)), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list", "Caller: bob").all()
 	for _, row := range []struct {

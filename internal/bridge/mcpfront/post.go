@@ -119,8 +119,8 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 		return
 	}
 	caller := f.opts.Caller(r)
-	if e, wrong := f.tools.mismatch(r, caller, target, m); wrong {
-		f.refuse(w, http.StatusBadRequest, e)
+	if why := f.tools.Mismatch(r.Header, caller, target, m, true); why != "" {
+		f.refuse(w, http.StatusBadRequest, refusal{code: codeHeaderMismatch, text: why, id: m.ID()})
 		return
 	}
 	list, ok := params(r)
@@ -146,7 +146,7 @@ func (f *Front) modern(w http.ResponseWriter, r *http.Request, target string, m 
 		})
 	}
 	if err == nil && m.Is("tools/list") {
-		f.tools.learn(caller, target, result.Octets)
+		f.tools.Learn(caller, target, result.Octets)
 	}
 	switch {
 	case ctx.Err() != nil: // nobody listens

@@ -48,6 +48,52 @@ func TestGW01WhatPeersSendIsNeverAURLOrAHeaderOfTheirChoice(t *testing.T) {
 	}
 }
 
+func TestPR22ParametersThatContradictTheBodyReachNoServer(t *testing.T) {
+	var reached atomic.Int32
+	s := behind(t, script(t, func(w http.ResponseWriter, p *posted) {
+		if p.msg.Is("tools/list") {
+			respond(w, p.msg.ID(), `{"tools":[{"name":"t","inputSchema":{"properties":{"region":{"x-mcp-header":"Region"},"o":{"properties":{"n":{"x-mcp-header":"N"}}}}}}]}`)
+			return
+		}
+		reached.Add(1)
+		respond(w, p.msg.ID(), `{}`)
+	}), mcphttp.BackendOptions{})
+	call := func(who, tool, arguments string, params ...string) bool {
+		before := reached.Load()
+		r := s.dial(who).call(&mcpmap.Call{Octets: []byte(stateless(`1`, "tools/call", `"name":"`+tool+`","arguments":`+arguments)), Params: params})
+		if reached.Load() > before {
+			return true
+		}
+		if p := problemOf(t, r.Octets); p.Data.Code != "ERR_INVALID_ENVELOPE" {
+			t.Errorf("%s with %q: %+v", arguments, params, p)
+		}
+		return false
+	}
+	s.dial("alice").in("", stateless(`1`, "tools/list", ""))
+	for _, row := range []struct {
+		who, tool, arguments string
+		params               []string
+		passes               bool
+	}{
+		{"alice", "t", `{"region":"eu","o":{"n":7}}`, []string{"mcp-param-region:eu", "mcp-param-n:7"}, true},
+		{"alice", "t", `{"region":"eu"}`, nil, true}, // the server decides whether it needs the header
+		{"alice", "t", `{"region":"eu"}`, []string{"mcp-param-region:us"}, false},
+		{"alice", "t", `{"region":"eu","x":"us"}`, []string{"mcp-param-region:us"}, false},
+		{"alice", "t", `{"region":"eu"}`, []string{"mcp-param-region:eu", "mcp-param-region:us"}, false},
+		{"alice", "t", `{"o":{"n":8}}`, []string{"mcp-param-n:7"}, false},
+		{"alice", "t", `{}`, []string{"mcp-param-region:us"}, false},
+		{"bob", "t", `{"region":"eu"}`, []string{"mcp-param-region:eu"}, true}, // who has listed no tools
+		{"bob", "t", `{"region":"eu"}`, []string{"mcp-param-region:us"}, false},
+		{"bob", "t", `{"a":[{"b":true}]}`, []string{"mcp-param-b:true"}, true},
+		{"bob", "t", `{"a":[{"b":true}]}`, []string{"mcp-param-b:=?base64?!?="}, false},
+		{"alice", "other", `{}`, []string{"mcp-param-region:us"}, false},
+	} {
+		if got := call(row.who, row.tool, row.arguments, row.params...); got != row.passes {
+			t.Errorf("%s: %s with %q: reached the server: %v, want %v", row.who, row.arguments, row.params, got, row.passes)
+		}
+	}
+}
+
 func TestGW02AServerThatIsNotThereFailsOneCallAtATime(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	url := server.URL

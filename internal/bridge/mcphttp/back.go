@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
@@ -108,6 +109,7 @@ func (o *BackendOptions) validate() error {
 type Backend struct {
 	opts  BackendOptions
 	stats backCounters
+	tools mcpheader.Tools
 
 	// Each kind of request has its own connections and bound, so that calls that
 	// wait for a client to answer do not keep its answer from being sent.

@@ -124,6 +124,9 @@ func (c *backCall) post(sent func()) error {
 		if err := mirror(h, &c.msg, c.params); err != nil {
 			return err
 		}
+		if why := c.b.tools.Mismatch(h, c.who, "", &c.msg, false); why != "" {
+			return &profiles.Error{Code: profiles.InvalidEnvelope, Detail: "mcp_param", Text: why}
+		}
 	}
 	for name, value := range map[string]string{"Traceparent": c.trace.Parent, "Tracestate": c.trace.State} {
 		if visible(value) {
@@ -225,6 +228,9 @@ func (c *backCall) finish(octets []byte, status int) bool {
 	}
 	if c.session != nil && c.x.Initialize() {
 		c.session.agreed(m.Result())
+	}
+	if c.session == nil && c.msg.Is("tools/list") {
+		c.b.tools.Learn(c.who, "", octets)
 	}
 	if status == http.StatusOK || !mcpmap.IsAnswerStatus(status) {
 		status = 0 // as the answer implies

@@ -1,4 +1,4 @@
-package mcpfront
+package mcpheader
 
 import (
 	"bytes"
@@ -10,17 +10,17 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
-// tools are what this front has learned of tools whose arguments have to be headers,
-// too: from the lists that went through it. A server on standard streams sees no
-// headers, so they are checked against the body here. What one caller was told counts
-// for no other one, and takes no room from it. The zero value is ready.
-type tools struct {
-	mu sync.Mutex
-	of map[string]*learned // by caller
+// Tools are what one end has learned of tools whose arguments have to be headers, too: from
+// the lists that went through it. With them it holds the headers of a call against the body.
+// What one caller was told counts for no other one. The zero value is ready; safe for
+// concurrent use.
+type Tools struct {
+	mu     sync.Mutex
+	octets int                 // of all callers
+	of     map[string]*learned // by caller
 }
 
 // learned is what one caller was told.
@@ -39,11 +39,12 @@ type binding struct {
 }
 
 // maxLearned limits the memory for one caller: octets of names, and perEntry for each name.
-// Above it everything is forgotten, and learned again from the next list. A list that
-// exceeds it alone is not stored. maxBindings limits the bindings of a tool, and maxNested
+// Above it everything of the caller is forgotten, and learned again from the next list. A
+// tool that exceeds it alone is not stored. maxTotal does the same for all callers. maxBindings limits the bindings of a tool, and maxNested
 // the depth of its arguments.
 const (
 	maxLearned  = 256 << 10
+	maxTotal    = 8 << 20
 	perEntry    = 64
 	maxBindings = 64
 	maxNested   = 16
@@ -85,8 +86,8 @@ type property struct {
 	Properties map[string]property `json:"properties"`
 }
 
-// learn takes note of the answer to tools/list.
-func (t *tools) learn(caller, target string, response []byte) {
+// Learn takes note of the answer to tools/list that a caller gets of a target.
+func (t *Tools) Learn(caller, target string, response []byte) {
 	var m mcpmap.Message
 	var list struct {
 		Tools []struct {
@@ -105,20 +106,27 @@ func (t *tools) learn(caller, target string, response []byte) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of = make(map[string]*learned)
-	}
 	l := t.of[caller]
 	if l == nil {
 		l = &learned{of: make(map[toolKey][]binding)}
-		t.of[caller] = l
 	}
+	t.octets -= l.octets
 	for i := range list.Tools {
 		l.set(toolKey{target, list.Tools[i].Name}, list.Tools[i].Schema.bindings(nil, nil))
 	}
+	if t.octets+l.octets > maxTotal {
+		t.octets = 0
+		clear(t.of)
+	}
 	if len(l.of) == 0 {
 		delete(t.of, caller)
+		return
 	}
+	if t.of == nil {
+		t.of = make(map[string]*learned)
+	}
+	t.of[caller] = l
+	t.octets += l.octets
 }
 
 // bindings appends the bindings of a schema for the arguments at path.
@@ -127,7 +135,7 @@ func (p *property) bindings(list []binding, path []string) []binding {
 		at := append(slices.Clip(path), name)
 		var header string
 		if json.Unmarshal(child.Header, &header) == nil && header != "" && len(list) < maxBindings {
-			list = append(list, binding{at, http.CanonicalHeaderKey(mcpheader.Param + header)})
+			list = append(list, binding{at, http.CanonicalHeaderKey(Param + header)})
 		}
 		if len(at) < maxNested {
 			list = child.bindings(list, at)
@@ -136,11 +144,12 @@ func (p *property) bindings(list []binding, path []string) []binding {
 	return list
 }
 
-// mismatch says what is wrong with the Mcp-Param-* headers of a call, as far as its
-// tool is known.
-func (t *tools) mismatch(r *http.Request, caller, target string, m *mcpmap.Message) (refusal, bool) {
+// Mismatch returns what is wrong with the Mcp-Param headers of a call, or "". The arguments
+// of a tool that the caller has listed decide, and if required is set none of their headers
+// may be missing. Of other tools each header must have the value of some argument.
+func (t *Tools) Mismatch(h http.Header, caller, target string, m *mcpmap.Message, required bool) string {
 	if !m.Is(mcpmap.MethodToolsCall) {
-		return refusal{}, false
+		return ""
 	}
 	t.mu.Lock()
 	var bindings []binding
@@ -148,23 +157,23 @@ func (t *tools) mismatch(r *http.Request, caller, target string, m *mcpmap.Messa
 		bindings = l.of[toolKey{target, string(m.Tool())}]
 	}
 	t.mu.Unlock()
-	if len(bindings) == 0 {
-		return refusal{}, false
-	}
 	var params struct {
 		Arguments json.RawMessage `json:"arguments"`
 	}
+	if len(bindings) == 0 {
+		return stray(h, m)
+	}
 	_ = json.Unmarshal(m.Params(), &params) // or without arguments
 	for _, b := range bindings {
-		if why := b.mismatch(r, params.Arguments); why != "" {
-			return refusal{code: codeHeaderMismatch, text: b.header + why, id: m.ID()}, true
+		if why := b.mismatch(h, params.Arguments, required); why != "" {
+			return b.header + why
 		}
 	}
-	return refusal{}, false
+	return ""
 }
 
 // mismatch holds one header against its argument.
-func (b *binding) mismatch(r *http.Request, arguments json.RawMessage) string {
+func (b *binding) mismatch(h http.Header, arguments json.RawMessage, required bool) string {
 	value := arguments
 	for _, name := range b.path {
 		var object map[string]json.RawMessage
@@ -173,7 +182,7 @@ func (b *binding) mismatch(r *http.Request, arguments json.RawMessage) string {
 		}
 		value = object[name]
 	}
-	given := r.Header.Values(b.header)
+	given := h.Values(b.header)
 	absent := len(value) == 0 || string(value) == "null"
 	switch {
 	case len(given) > 1:
@@ -183,23 +192,63 @@ func (b *binding) mismatch(r *http.Request, arguments json.RawMessage) string {
 	case absent:
 		return ""
 	case len(given) == 0:
-		return " is missing"
+		if required {
+			return " is missing"
+		}
+		return ""
 	}
-	text, ok := mcpheader.Decode(given[0])
-	if !ok || !same(text, value) {
+	text, ok := Decode(given[0])
+	var v any
+	if !ok || json.Unmarshal(value, &v) != nil || !same(text, v) {
 		return " is not what the arguments say"
 	}
 	return ""
 }
 
+// stray returns what is wrong with headers of which it is not known for which arguments they
+// are.
+func stray(h http.Header, m *mcpmap.Message) string {
+	var params struct {
+		Arguments any `json:"arguments"`
+	}
+	read := false
+	for name, values := range h {
+		if !strings.HasPrefix(name, Param) {
+			continue
+		}
+		if !read {
+			read = true
+			_ = json.Unmarshal(m.Params(), &params) // or without arguments
+		}
+		for _, value := range values {
+			if text, ok := Decode(value); !ok || !holds(params.Arguments, text) {
+				return name + " is not the value of an argument"
+			}
+		}
+	}
+	return ""
+}
+
+// holds says whether a text is some value in v.
+func holds(v any, text string) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, value := range v {
+			if holds(value, text) {
+				return true
+			}
+		}
+		return false
+	case []any:
+		return slices.ContainsFunc(v, func(value any) bool { return holds(value, text) })
+	}
+	return same(text, v)
+}
+
 // same says whether a header has the value of an argument: a string, a boolean, or a
 // whole number that every client can hold.
-func same(text string, value json.RawMessage) bool {
+func same(text string, v any) bool {
 	const most = 1<<53 - 1
-	var v any
-	if json.Unmarshal(value, &v) != nil {
-		return false
-	}
 	switch v := v.(type) {
 	case string:
 		return text == v

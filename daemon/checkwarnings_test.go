@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slimwire/swp/daemon/check"
+)
+
+// warningsOf returns what check warns of in a configuration, which is in a file of a mode.
+func warningsOf(t *testing.T, yaml string, mode os.FileMode) string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "swpd.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "data: %s\n%s", filepath.Join(dir, "data"), yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, mode); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+	plan, err := check.Read(mustLoad(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan.Warnings, "\n")
+}
+
+func TestOP21CheckWarnsOfRulesThatOpenTransit(t *testing.T) {
+	for rule, want := range map[string]string{
+		"identity: spiffe://a.example/swpd":                             "(a to b, a to c)",
+		"identity: spiffe://a.example/swpd, profile: mcp":               "(a to b, a to c)",
+		"identity: spiffe://a.example/swpd, name: '**'":                 "(a to b, a to c)",
+		"identity: spiffe://a.example/swpd, name: ['*/*/*', b/files/*]": "(a to b, a to c)",
+		"identity: spiffe://a.example/swpd, for: planner":               "(a to b, a to c)",
+		"identity: '**'": "(b to a, c to a, a to b, and 3 more)",
+		"identity: spiffe://b.example/swpd, profile: mcp, name: files/*": "",
+		"identity: spiffe://a.example/swpd, profile: mcp, name: b/files": "",
+		"identity: spiffe://a.example/swpd, profile: mcp, name: b/**":    "",
+		"identity: spiffe://a.example/swpd, name: [b/**, c/**]":          "",
+		"identity: spiffe://a.example/swpd, profile: obs":                "",
+		"identity: spiffe://test.invalid/planner":                        "",
+	} {
+		warnings := warningsOf(t, `
+partners:
+  a: {identity: spiffe://a.example/swpd}
+  b: {identity: spiffe://b.example/swpd}
+  c: {identity: spiffe://c.example/swpd}
+access: {rules: [{`+rule+`}]}
+`, 0o600)
+		const told = "access.rules[0].name: partners may use each other through this endpoint "
+		if want == "" && strings.Contains(warnings, told) || !strings.Contains(warnings, told+want) && want != "" {
+			t.Errorf("%s: %q, want %q", rule, warnings, want)
+		}
+	}
+}
+
+func TestOP20CheckWarnsOfSecretsInAConfigurationThatEveryUserCanRead(t *testing.T) {
+	const yaml = `
+mcp: {servers: {web: {url: "http://127.0.0.1:1/", headers: {Authorization: Bearer x}}, child: {command: /bin/true, env: {TOKEN: y}}}}
+a2a:
+  agents: {peer: {url: "http://127.0.0.1:1/", headers: {X-Key: z}}}
+  workers: {w: {command: /bin/true, kinds: [k], env: {PASSWORD: p}}}
+`
+	const want = "with mcp.servers.child.env.TOKEN, mcp.servers.web.headers.Authorization, a2a.agents.peer.headers.X-Key, and 1 more; if one is secret, run: chmod 640 "
+	for mode, warned := range map[os.FileMode]bool{0o644: true, 0o604: true, 0o640: false, 0o600: false} {
+		if warnings := warningsOf(t, yaml, mode); strings.Contains(warnings, want) != warned {
+			t.Errorf("mode %04o: %q", mode, warnings)
+		}
+	}
+	if warnings := warningsOf(t, "mcp: {servers: {child: {command: /bin/true}}}\n", 0o644); strings.Contains(warnings, "secret") {
+		t.Errorf("without a secret: %q", warnings)
+	}
+}
