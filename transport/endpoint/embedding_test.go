@@ -12,18 +12,22 @@ func TestTheGuideShowsTheExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var sources []byte
+	for _, file := range []string{"example_test.go", "../../test/embed/testdata/module/greeter_test.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, source...)
 	}
 	blocks := strings.Split(string(page), "```go\n")[1:]
-	if len(blocks) < 5 {
-		t.Errorf("%d blocks of code, want 5", len(blocks))
+	if len(blocks) < 6 {
+		t.Errorf("%d blocks of code, want 6", len(blocks))
 	}
 	for _, block := range blocks {
 		code, _, _ := strings.Cut(block, "```")
-		if !strings.Contains(string(source), code) {
-			t.Errorf("the example has no such code:\n%s", code)
+		if !strings.Contains(string(sources), code) {
+			t.Errorf("neither file has such code:\n%s", code)
 		}
 	}
 }

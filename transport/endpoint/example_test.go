@@ -22,7 +22,8 @@ func greeter() *profiles.Profile {
 			{ID: 1, Name: "HELLO", Role: profiles.Initiating},
 			{ID: 2, Name: "GREETING", Role: profiles.Answer | profiles.Terminal},
 		},
-		Handler: profiles.HandlerFunc(greet),
+		Operations: []profiles.Operation{{Name: "hello", On: "the name to greet"}}, // for access rules
+		Handler:    profiles.HandlerFunc(greet),
 	}
 }
 
@@ -30,6 +31,9 @@ func greet(_ context.Context, req *profiles.Request, w profiles.Responder) error
 	name := strings.TrimSpace(string(req.Payload))
 	if name == "" {
 		return profiles.Errorf(profiles.InvalidProfilePayload, "greeter: no name")
+	}
+	if !req.May(req.Rules, "greeter", "hello", name) {
+		return profiles.Deny(&profiles.Error{Code: profiles.SecurityPolicy, Detail: "hello", Text: "you may not greet " + name})
 	}
 	return w.Finish(e1.Envelope{MsgType: 2, Payload: []byte("hello, " + name + " of " + req.Session.Peer().Identity)})
 }

@@ -71,20 +71,24 @@ func TestRulesForTheProfileNeedItsTable(t *testing.T) {
 	}
 }
 
+// run runs swpd with the greeter until ctx ends.
+func run(ctx context.Context, file string, log io.Writer, ready func(addresses []string)) error {
+	p := greeter.New()
+	c, err := config.Load(file, os.Environ(), p) // its access rules can name the profile
+	if err != nil {
+		return err
+	}
+	return daemon.Run(ctx, daemon.Options{Config: c, Log: log, Profiles: []*profiles.Profile{p}, Ready: ready})
+}
+
 // serve runs swpd with the profile and returns a connection to it.
 func serve(t *testing.T) *client.Client {
 	t.Helper()
 	file, files := configure(t)
-	c, err := config.Load(file, nil, greeter.New())
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan []string, 1), make(chan error, 1)
 	go func() {
-		ended <- daemon.Run(ctx, daemon.Options{
-			Config: c, Log: io.Discard, Profiles: []*profiles.Profile{greeter.New()}, Ready: func(addresses []string) { ready <- addresses },
-		})
+		ended <- run(ctx, file, io.Discard, func(addresses []string) { ready <- addresses })
 	}()
 	var address string
 	select {
