@@ -56,7 +56,7 @@ func (a *admin) Serve(context.Context) {
 	if a.listener == nil {
 		return
 	}
-	err := a.server.Serve(entrances.NewPool(a.listener, maxAdmin))
+	err := a.server.Serve(entrances.NewPool(a.listener, maxAdmin, nil, nil))
 	if !errors.Is(err, http.ErrServerClosed) {
 		a.d.log.Error("admin listener failed", zap.Error(err))
 	}
@@ -130,10 +130,11 @@ func localOnly(next http.Handler) http.Handler {
 			host = r.Host
 		}
 		if !config.Loopback(host) {
+			w.Header().Set("Connection", "close")
 			http.Error(w, "the admin listener is for this machine: use a loopback address or localhost", http.StatusForbidden)
 			return
 		}
-		defer entrances.Admit(r.Context())()
+		defer entrances.Admit(r.Context(), "")()
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)

@@ -77,6 +77,7 @@ func TestRS11BodiesOverHTTPAreInTheBudget(t *testing.T) {
 			for _, conn := range conns {
 				_ = conn.Close()
 			}
+			http.DefaultClient.CloseIdleConnections() // an idle one is counted
 			d.awaitInFlight("nothing", func(n int) bool { return n == 0 })
 		})
 	}

@@ -57,7 +57,8 @@ func (d *daemon) makeBase() error {
 	}
 	d.endpoints = &entrances.Endpoints{
 		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit, Memory: d.memory.Budget,
-		Ask: rpc.Acquaint, Handler: func(most time.Duration) { d.served.Set().SetHandler(most) },
+		Proxies: entrances.NewProxies(d.config.Limits.Networks()),
+		Ask:     rpc.Acquaint, Handler: func(most time.Duration) { d.served.Set().SetHandler(most) },
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Sockets: d.sockets, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
@@ -206,7 +207,7 @@ func (d *daemon) makeEntrances() error {
 	d.endpoints.Registry, d.endpoints.Tracer = set.Registry, d.traces
 	d.add(d.listeners)
 	d.fronts, err = fronts.New(fronts.Options{
-		Config: d.config, Log: d.log, Sockets: d.sockets, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget,
+		Config: d.config, Log: d.log, Sockets: d.sockets, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget, Shared: d.endpoints.Proxies.Shared,
 		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, Access: d.guard, SetCallers: d.guard.SetCallers,
 	})
 	if err != nil {

@@ -233,9 +233,34 @@ func (c *Config) checkLimits(p *problems) {
 			p.add("limits."+key, "is 0, want a duration above 0, such as 30s")
 		}
 	}
+	for i, text := range l.Proxies {
+		if _, err := parseNetwork(text); err != nil {
+			p.add(fmt.Sprintf("limits.proxies[%d]", i), "%.64q is neither an address nor a network, want one such as 10.1.2.3 or 10.1.0.0/16", text)
+		}
+	}
 	if l.FrameRate == 0 && l.FrameBurst > 0 {
 		p.add("limits.frame_burst", "is %d while limits.frame_rate is 0, which turns pacing off; remove one", l.FrameBurst)
 	}
+}
+
+// parseNetwork reads an address, or a network in CIDR notation.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		addr = addr.Unmap()
+		return addr.Prefix(addr.BitLen())
+	}
+	return netip.ParsePrefix(text)
+}
+
+// Networks returns Proxies.
+func (l *Limits) Networks() []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range l.Proxies {
+		if network, err := parseNetwork(text); err == nil { // checked
+			list = append(list, network)
+		}
+	}
+	return list
 }
 
 func (c *Config) checkPolicies(p *problems) {

@@ -117,6 +117,8 @@ type Limits struct {
 	OutboundBytes        Size `yaml:"outbound_bytes_per_connection"`
 	OutboundFrames       int  `yaml:"outbound_frames_per_connection"`
 
+	Proxies []string `yaml:"proxies"` // addresses and networks, such as 10.1.0.0/16, that many peers share
+
 	ErrorBudget int `yaml:"error_budget"`
 	PaceBudget  int `yaml:"pace_budget"`
 

@@ -165,6 +165,13 @@ func (b *Budget) wake() {
 	}
 }
 
+// Used returns the octets that the identity holds.
+func (s *Share) Used() int {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	return s.all()
+}
+
 // Above reports whether the identity would be above its share with n octets more: it
 // would have less if all identities with at least as much divided their octets equally.
 func (s *Share) Above(n int) bool {

@@ -2,14 +2,21 @@
 // that strangers cannot keep others out by keeping connections open.
 //
 // Strangers at one address (IPv4, or 56 bits of IPv6) have at most a quarter of the places;
-// addresses of this machine have no such bound. While all places are in use, the oldest connection
-// of a stranger is closed for a new one, and last those at an address from which a peer has
-// authenticated within ten minutes. A connection that cannot be closed so early keeps its
-// place; then an eighth of the places is for these addresses.
+// addresses of this machine, and those that many peers share (New), have no such bound. While all
+// places are in use, the oldest connection of a stranger is closed for a new one, and last
+// those at a known address: one from which a peer has authenticated within ten minutes. A connection
+// that cannot be closed so early keeps its place; then an eighth of the places is for known
+// addresses.
+//
+// New connections from other addresses are refused at random, so that those that have
+// a place keep it long enough to authenticate: at a full entrance, the more often the younger the
+// connection is that would be closed (Fair); where none can be closed, from half of the places on,
+// the more often the fewer are free.
 package strangers
 
 import (
 	"container/list"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -18,8 +25,10 @@ import (
 
 // Places are the places of an entrance. They are safe for concurrent use.
 type Places struct {
-	most int
-	now  func() time.Time
+	most   int
+	shared func(netip.Addr) bool
+	now    func() time.Time
+	random func() float64
 
 	mu        sync.Mutex
 	open      int
@@ -28,19 +37,33 @@ type Places struct {
 	friends   friends
 }
 
-// New returns Places for most connections.
-func New(most int) *Places {
-	return &Places{most: most, now: time.Now, from: make(map[netip.Prefix]int), friends: friends{seen: make(map[netip.Prefix]time.Time)}}
+// Fair is the age from which on a connection is always closed for a newer one. It is time enough
+// to authenticate.
+const Fair = time.Second
+
+// New returns Places for most connections. shared reports whether many peers share an address,
+// as behind a proxy; then there is no bound for the address. It may be nil.
+func New(most int, shared func(netip.Addr) bool) *Places {
+	if shared == nil {
+		shared = func(netip.Addr) bool { return false }
+	}
+	return &Places{
+		most: most, shared: shared, now: time.Now, random: rand.Float64,
+		from: make(map[netip.Prefix]int), friends: friends{seen: make(map[netip.Prefix]time.Time)},
+	}
 }
 
 // Place is the place of a connection, at first one of a stranger.
 type Place struct {
-	of     *Places
-	prefix netip.Prefix // zero: of this machine
-	evict  func()       // nil: it cannot be closed
+	of      *Places
+	prefix  netip.Prefix
+	bounded bool   // strangers of prefix have a bound
+	evict   func() // nil: it cannot be closed
 
 	// Guarded by the mutex of of.
 	element *list.Element // among strangers, or nil
+	since   time.Time     // when it became one of a stranger
+	met     bool          // Know was called
 	known   int           // calls of Know in force
 	left    bool
 }
@@ -49,7 +72,8 @@ type Place struct {
 // called at most once, if the place is given to another connection; nil means that the
 // connection cannot be closed.
 func (p *Places) Enter(from net.Addr, evict func()) *Place {
-	c := &Place{of: p, prefix: prefixOf(from), evict: evict}
+	c := &Place{of: p, evict: evict}
+	c.prefix, c.bounded = p.prefixOf(from)
 	worse, ok := p.enter(c)
 	if worse != nil {
 		worse.evict()
@@ -65,18 +89,21 @@ func (p *Places) enter(c *Place) (worse *Place, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, most := p.now(), p.most
-	if c.evict == nil && !p.friends.has(c.prefix, now) {
+	known := p.friends.has(c.prefix, now)
+	if c.evict == nil && !known {
 		most -= most / 8
 	}
 	full := true
 	switch {
-	case c.prefix.IsValid() && p.from[c.prefix] >= max(1, p.most/4):
+	case c.bounded && p.from[c.prefix] >= max(1, p.most/4):
 		worse = p.oldest(func(s *Place) bool { return s.prefix == c.prefix })
 	case p.open >= most:
-		worse = p.oldest(func(s *Place) bool { return !p.friends.has(s.prefix, now) })
-		if worse == nil {
-			worse = p.oldest(func(*Place) bool { return true })
+		worse = p.worst(now)
+		if worse != nil && !known && p.drops(1-float64(now.Sub(worse.since))/float64(Fair)) {
+			return nil, false
 		}
+	case c.evict == nil && !known && p.drops(float64(p.open-p.most/2)/float64(most-p.most/2)):
+		return nil, false
 	default:
 		full = false
 	}
@@ -87,8 +114,39 @@ func (p *Places) enter(c *Place) (worse *Place, ok bool) {
 		p.remove(worse)
 	}
 	p.open++
-	p.estrange(c)
+	p.estrange(c, now)
 	return worse, true
+}
+
+// Evict closes the oldest connection of a stranger, and last those at known addresses. It
+// returns false if no connection can be closed.
+func (p *Places) Evict() bool {
+	p.mu.Lock()
+	worse := p.worst(p.now())
+	if worse != nil {
+		p.remove(worse)
+	}
+	p.mu.Unlock()
+	if worse == nil {
+		return false
+	}
+	worse.evict()
+	return true
+}
+
+// drops returns true with a probability, of which all below 0 are 0.
+func (p *Places) drops(probability float64) bool {
+	return probability > 0 && p.random() < probability
+}
+
+// worst returns the oldest place of a stranger that can be closed, and last those at known
+// addresses.
+func (p *Places) worst(now time.Time) *Place {
+	c := p.oldest(func(s *Place) bool { return !p.friends.has(s.prefix, now) })
+	if c == nil {
+		c = p.oldest(func(*Place) bool { return true })
+	}
+	return c
 }
 
 // oldest returns the oldest place of a stranger that meets a condition and can be closed.
@@ -109,11 +167,9 @@ func (p *Places) Pressed() bool {
 }
 
 // estrange makes a place one of a stranger. The caller holds mu.
-func (p *Places) estrange(c *Place) {
-	c.element = p.strangers.PushBack(c)
-	if c.prefix.IsValid() {
-		p.from[c.prefix]++
-	}
+func (p *Places) estrange(c *Place, now time.Time) {
+	c.element, c.since = p.strangers.PushBack(c), now
+	p.from[c.prefix]++
 }
 
 // settle ends that a place is one of a stranger. The caller holds mu.
@@ -152,15 +208,25 @@ func (c *Place) Know() (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.known++
+	c.met = true
 	p.settle(c)
 	p.friends.add(c.prefix, p.now())
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if c.known--; c.known == 0 && !c.left {
-			p.estrange(c)
+			p.estrange(c, p.now())
 		}
 	}
+}
+
+// Hurried reports whether the peer has less time than usual to authenticate: it has not done so
+// yet, and more than half of the places are in use.
+func (c *Place) Hurried() bool {
+	p := c.of
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !c.met && p.open > p.most/2
 }
 
 // friends remembers the addresses of authenticated peers.
@@ -193,20 +259,17 @@ func (f *friends) add(p netip.Prefix, now time.Time) {
 	f.seen[p] = now
 }
 
-// prefixOf returns what counts as one address: one of IPv4, 56 bits of IPv6. It is zero on
-// this machine.
-func prefixOf(a net.Addr) netip.Prefix {
+// prefixOf returns what counts as one address, one of IPv4 or 56 bits of IPv6, and whether
+// strangers there have a bound.
+func (p *Places) prefixOf(a net.Addr) (of netip.Prefix, bounded bool) {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
-		return netip.Prefix{}
+		return netip.Prefix{}, false
 	}
 	addr, bits := at.Addr().Unmap().WithZone(""), 32
-	if addr.IsLoopback() {
-		return netip.Prefix{}
-	}
 	if addr.Is6() {
 		bits = 56
 	}
-	p, _ := addr.Prefix(bits) // never more bits than the address has
-	return p
+	of, _ = addr.Prefix(bits) // never more bits than the address has
+	return of, !addr.IsLoopback() && !p.shared(addr)
 }

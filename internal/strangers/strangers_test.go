@@ -25,7 +25,7 @@ func enter(p *Places, address string) *entered {
 }
 
 func TestAClosedConnectionFreesItsPlaceOnce(t *testing.T) {
-	p := New(2)
+	p := New(2, nil)
 	e := enter(p, "10.0.0.1")
 	release := e.Know()
 	if !e.Leave() || e.Leave() {
@@ -37,13 +37,104 @@ func TestAClosedConnectionFreesItsPlaceOnce(t *testing.T) {
 	}
 }
 
+// never is a random that refuses nobody.
+func never() float64 { return 1 }
+
+func TestTL20PeersAtASharedAddressHaveNoBound(t *testing.T) {
+	proxy := netip.MustParseAddr("10.0.0.1")
+	for _, at := range []string{"10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"} {
+		p := New(8, func(a netip.Addr) bool { return a == proxy })
+		first := enter(p, at)
+		for range 2 {
+			enter(p, at)
+		}
+		if want := at == "10.0.0.2"; first.evicted != want {
+			t.Errorf("%s: the first of three with 8 places is evicted: %t, want %t", at, first.evicted, want)
+		}
+	}
+}
+
+// A flood that is faster than an authentication closes only connections that have had their
+// time, mostly; and it cannot hold back a known address.
+func TestTL21AFullEntranceGivesAConnectionTimeToAuthenticate(t *testing.T) {
+	p := New(8, nil)
+	now := time.Now()
+	p.now = func() time.Time { return now }
+	chance := 0.0
+	p.random = func() float64 { return chance }
+	friend := enter(p, "10.0.9.9")
+	friend.Know()
+	friend.Leave()
+	var first *entered
+	for i := range byte(8) {
+		e := enter(p, netip.AddrFrom4([4]byte{10, 0, 1, i}).String())
+		if i == 0 {
+			first = e
+		}
+	}
+	for _, tt := range []struct {
+		age    time.Duration
+		chance float64
+		enters bool
+	}{{0, 0.99, false}, {Fair / 2, 0.49, false}, {Fair, 0, true}} {
+		now, chance = first.since.Add(tt.age), tt.chance
+		if got := enter(p, "10.0.2.1"); (got.Place != nil) != tt.enters || first.evicted != tt.enters {
+			t.Errorf("with the oldest %v old: entered %t, evicted %t; want %t", tt.age, got.Place != nil, first.evicted, tt.enters)
+		}
+	}
+	now, chance = now.Add(-Fair), 0 // the others are new again
+	if enter(p, "10.0.9.9").Place == nil {
+		t.Error("a known address was refused")
+	}
+	now, chance = now.Add(Fair/2), 0.51
+	if enter(p, "10.0.2.2").Place == nil {
+		t.Error("with the oldest half of its time old, half of the new ones enter")
+	}
+}
+
+func TestTL21WhereNoneCanBeClosedNewOnesAreRefusedEarly(t *testing.T) {
+	p := New(16, nil)
+	chance := 1.0
+	p.random = func() float64 { return chance }
+	for i := range byte(8) { // a half
+		chance = 0
+		if p.Enter(at(netip.AddrFrom4([4]byte{10, 0, i, 1}).String()), nil) == nil {
+			t.Fatalf("refused with %d of 16 places in use", i)
+		}
+	}
+	for i := range byte(6) { // up to seven eighths
+		refused := float64(i) / 6
+		if chance = refused - 0.01; refused > 0 && p.Enter(at("10.1.0.1"), nil) != nil {
+			t.Errorf("entered with %d of 16 in use and a chance below %.2f", 8+i, refused)
+		}
+		if chance = refused; p.Enter(at(netip.AddrFrom4([4]byte{10, 2, i, 1}).String()), nil) == nil {
+			t.Errorf("refused with %d of 16 in use and a chance of %.2f", 8+i, refused)
+		}
+	}
+}
+
+func TestTL22WhoHasNotAuthenticatedIsHurriedUnderPressure(t *testing.T) {
+	p := New(4, nil)
+	stranger := enter(p, "10.0.0.1")
+	known := enter(p, "10.0.0.2")
+	known.Know()()
+	if stranger.Hurried() || known.Hurried() {
+		t.Error("hurried with half of the places in use")
+	}
+	enter(p, "10.0.0.3")
+	if !stranger.Hurried() || known.Hurried() {
+		t.Errorf("hurried: a stranger %t, one that was known %t; want true, false", stranger.Hurried(), known.Hurried())
+	}
+}
+
 func TestAnAddressIsForgottenAfterAWhile(t *testing.T) {
-	p := New(2)
+	p := New(2, nil)
 	now := time.Now()
 	p.now = func() time.Time { return now }
 	friend := enter(p, "10.0.0.1")
 	friend.Know()()
 	stranger := enter(p, "10.0.0.2")
+	p.random = never
 	now = now.Add(friendTime)
 	enter(p, "10.0.0.3")
 	if !friend.evicted || stranger.evicted {
@@ -53,7 +144,8 @@ func TestAnAddressIsForgottenAfterAWhile(t *testing.T) {
 
 // Handshakes over QUIC cannot be closed for others.
 func TestQU07PlacesThatAreNotGivenUpAreKeptForKnownAddresses(t *testing.T) {
-	p := New(16)
+	p := New(16, nil)
+	p.random = never
 	known := p.Enter(at("10.0.0.1"), nil)
 	known.Know()
 	known.Leave()

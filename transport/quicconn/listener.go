@@ -55,7 +55,7 @@ func On(udp net.PacketConn, policy *transport.Policy, opts Options) (*Listener, 
 	l.windows.limit = uint64(l.opts.Windows)
 	config := l.opts.config()
 	config.AllowConnectionWindowIncrease = l.windows.grow
-	l.places = strangers.New(l.opts.Pending)
+	l.places = strangers.New(l.opts.Pending, opts.Shared)
 	hasty := config.Clone()
 	hasty.HandshakeIdleTimeout /= haste
 	config.GetConfigForClient = func(*quic.ClientInfo) (*quic.Config, error) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -33,6 +34,11 @@ type Options struct {
 	// Pending is how many handshakes of a listener may be in progress; further ones are
 	// refused. Zero means 1,024.
 	Pending int
+
+	// Shared reports whether many peers share an address, as behind a proxy. Elsewhere the
+	// peers of one address have a quarter of Pending. Many goroutines call it at once. It
+	// may be nil.
+	Shared func(netip.Addr) bool
 
 	// Windows is how many octets the receive windows of all connections of a listener may
 	// grow in total. Each window begins with 1 MiB and grows to at most 4 MiB. Zero means

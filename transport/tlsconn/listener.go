@@ -51,7 +51,7 @@ func On(ln net.Listener, policy *transport.Policy, opts Options) *Listener {
 		opts:   opts,
 		slots:  make(chan struct{}, opts.Handshakes),
 
-		places: strangers.New(opts.Pending), pending: make(map[net.Conn]struct{}),
+		places: strangers.New(opts.Pending, opts.Shared), pending: make(map[net.Conn]struct{}),
 	}
 	l.tasks.Go(func() { transport.AcceptTCP(ln, l.handle) })
 	return l

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"time"
 
@@ -34,6 +35,11 @@ type Options struct {
 	// Pending is how many connections of a listener may be in their handshake; a newer one
 	// evicts the oldest. Zero means 1,024.
 	Pending int
+
+	// Shared reports whether many peers share an address, as behind a proxy. Elsewhere the
+	// peers of one address have a quarter of Pending. Many goroutines call it at once. It
+	// may be nil.
+	Shared func(netip.Addr) bool
 }
 
 func (o Options) withDefaults() Options {

@@ -28,6 +28,7 @@ type Endpoints struct {
 	Access     profiles.Access
 	Admit      func() error
 	Memory     *memory.Budget
+	Proxies    *Proxies
 	InFlightOf func(identity string) int // for peers with another bound of requests in flight
 
 	// Handler is called with a changed time limit of handlers.
@@ -56,7 +57,7 @@ func Section(prepare part.Prepare) part.Section {
 			"limits.frame_rate", "limits.frame_burst", "limits.connections", "limits.connections_per_identity", "limits.in_flight",
 			"limits.long_exchanges", "limits.handlers", "limits.in_flight_bytes", "limits.in_flight_bytes_per_connection",
 			"limits.outbound_bytes_per_connection", "limits.outbound_frames_per_connection", "limits.error_budget", "limits.pace_budget",
-			"limits.replay_window", "limits.idle", "limits.body", "limits.write", "limits.handler", "rate", "freshness",
+			"limits.proxies", "limits.replay_window", "limits.idle", "limits.body", "limits.write", "limits.handler", "rate", "freshness",
 		},
 	}
 }
@@ -70,6 +71,7 @@ func (e *Endpoints) Prepare(c *config.Config) (part.Change, error) {
 			if err := e.Parts.SetLimits(o); err != nil {
 				e.Log.Error("limits not taken up everywhere", zap.Error(err))
 			}
+			e.Proxies.Set(c.Limits.Networks())
 			e.Handler(c.Limits.Handler)
 			return false
 		},

@@ -170,14 +170,28 @@ func (ls *Listeners) listenOn(a transport.Addr, policy *transport.Policy) (trans
 		if err != nil {
 			return nil, err
 		}
-		return tlsconn.On(ln, policy, tlsconn.Options{OnSecurity: ls.o.Security}), nil
+		return tlsconn.On(ln, policy, tlsconn.Options{OnSecurity: ls.o.Security, Pending: ls.pending(), Shared: ls.o.Endpoints.Proxies.Shared}), nil
 	case "quic":
 		udp, err := ls.o.Sockets.ListenUDP(a.HostPort())
 		if err != nil {
 			return nil, err
 		}
-		return quicconn.On(udp, policy, quicconn.Options{OnSecurity: ls.o.Security})
+		return quicconn.On(udp, policy, quicconn.Options{
+			OnSecurity: ls.o.Security, Pending: ls.pending(), Shared: ls.o.Endpoints.Proxies.Shared, Windows: ls.windows(),
+		})
 	default:
 		return transport.ListenLoopback(a.HostPort(), transport.PlainOptions{OnSecurity: ls.o.Security})
 	}
 }
+
+// shakeOctets is what a handshake holds.
+const shakeOctets = 32 << 10
+
+// pending is how many handshakes of a listener may be under way: together they hold an eighth
+// of the budget for octets in flight, or less.
+func (ls *Listeners) pending() int {
+	return int(min(1024, max(64, ls.o.Config.Limits.InFlightBytes/strangePart/shakeOctets)))
+}
+
+// windows is how many octets the windows of QUIC connections may grow together.
+func (ls *Listeners) windows() int { return int(ls.o.Config.Limits.InFlightBytes / 16) }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -76,6 +77,9 @@ type Options struct {
 
 	Memory *memory.Budget
 
+	// Shared reports whether many callers share an address (limits.proxies).
+	Shared func(netip.Addr) bool
+
 	// Access decides which callers may set a trace context and hints, and whose large requests
 	// are read.
 	Access interface {
@@ -115,7 +119,7 @@ func (f *Fronts) listen(sockets *entrances.Sockets) error {
 	if err != nil {
 		return entrances.ListenError("http.address", f.conf.Address, err)
 	}
-	f.listener = entrances.NewPool(ln, maxHTTP)
+	f.listener = entrances.NewPool(ln, maxHTTP, f.o.Shared, f.o.Memory)
 	if f.conf.TLS.Cert != "" {
 		f.listener = tls.NewListener(f.listener, f.entry.config())
 	}
@@ -217,7 +221,7 @@ func (f *Fronts) Certificates() (shown, anchors []certinfo.Info) {
 
 // route serves a path literally. A path that is not in its normal form gets 404.
 func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
-	defer entrances.Admit(r.Context())()
+	defer entrances.Admit(r.Context(), gate.Caller(r))()
 	if r.URL.Path == mcpfront.Path || strings.HasPrefix(r.URL.Path, mcpfront.Path+"/") {
 		f.mcp.ServeHTTP(w, r)
 		return
