@@ -40,6 +40,10 @@ type Queues interface {
 	// try.
 	LeaseExpired(space string, most int, until time.Time, done func(LeaseResult))
 
+	// LeaseItem submits the lease, until a time, of the item with an id, due or not. It does
+	// not count as a try. The result has no lease if the item is done, leased or not known.
+	LeaseItem(space, id string, most int, until time.Time, done func(LeaseResult))
+
 	// Ack submits that an item is done: its data is deleted and its id remembered. held is
 	// false, and nothing is written, if the item is done or another consumer has leased it
 	// since. The same holds for Nack and Move.
@@ -57,6 +61,10 @@ type Queues interface {
 	// Item returns the queue of an item, its state, and the number of tries. state is empty
 	// if the space does not know the id.
 	Item(ctx context.Context, space, id string) (queue, state string, tries int, err error)
+
+	// IDs returns the first ids of a space after one, in the order of their octets, and at most
+	// most. Ids of done and of damaged items are among them.
+	IDs(ctx context.Context, space, after string, most int) ([]string, error)
 
 	// Data returns the data of an unfinished item, or nil.
 	Data(ctx context.Context, space, id string) ([]byte, error)
@@ -86,7 +94,7 @@ type LeaseResult struct {
 	Lease   uint64 // the number that identifies the lease; 0 if nothing is due
 	Queue   string // of the item
 	ID      string
-	Tries   int    // how often the item was leased, including this Lease, excluding LeaseExpired
+	Tries   int    // how often the item was leased, including this Lease, excluding LeaseExpired and LeaseItem
 	Expired bool   // the item has expired; always true with LeaseExpired
 	Data    []byte // nil if longer than most octets; done may keep it
 

@@ -97,9 +97,9 @@ type Options struct {
 	// consumers it is checked again, at most once a second. Nil allows everyone.
 	Access profiles.Access
 
-	// Denied reports whether an identity may do nothing now. Its deliveries are then dead when
-	// it is their turn; a change of other rules does not concern deliveries in custody. Nil: no
-	// identity is denied.
+	// Denied reports whether an identity may do nothing now. Its deliveries that wait are then
+	// dead, at the start and after each Review; a change of other rules does not concern
+	// deliveries in custody. It is called concurrently. Nil: no identity is denied.
 	Denied func(identity string) bool
 
 	// Owned are the topics of other profiles.
@@ -281,6 +281,7 @@ type Service struct {
 	profile *profiles.Profile
 	*counters
 	expiry  expiry
+	sweeper sweeper
 	inboxes inboxes
 	large   chan struct{} // slots for items that are read separately from the Store
 
@@ -346,11 +347,17 @@ func New(opts Options) (*Service, error) {
 		Lifecycle: lifecycle,
 		Act:       s.act,
 		Refusal:   refusals.Refusal,
+		Review:    s.review,
 	}
 	if opts.Store != nil {
 		s.expiry = expiry{s: s, alarm: make(chan struct{}, 1)}
 		s.expiry.ring()
 		s.work.Go(s.expiry.run)
+		if opts.Denied != nil {
+			s.sweeper = sweeper{s: s, alarm: make(chan struct{}, 1)}
+			s.review() // one may have been denied before the start
+			s.work.Go(s.sweeper.run)
+		}
 	}
 	return s, nil
 }

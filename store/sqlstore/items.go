@@ -14,6 +14,7 @@ const (
 	itemByID     = `SELECT ` + itemColumns + ` FROM item WHERE space = ? AND id = ?`
 	itemByNumber = `SELECT ` + itemColumns + ` FROM item WHERE line = ? AND n = ?`
 	itemsOfLine  = `SELECT ` + itemColumns + ` FROM item WHERE line = ? AND n > ? AND done = 0 ORDER BY n LIMIT ?`
+	idsAfter     = `SELECT id FROM item WHERE space = ? AND id > ? ORDER BY id LIMIT ?`
 	insertItem   = `INSERT INTO item (` + itemColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateItem   = `UPDATE item SET done = ?, lease = ?, tries = ?, due = ?, expires = ?, size = ?, sum = ? WHERE line = ? AND n = ?`
 	deleteItem   = `DELETE FROM item WHERE line = ? AND n = ?`
@@ -158,6 +159,20 @@ func (s *Store) Item(ctx context.Context, space, id string) (queue, state string
 		return nil
 	})
 	return queue, state, tries, err
+}
+
+// IDs implements store.Queues.
+func (s *Store) IDs(ctx context.Context, space, after string, most int) (ids []string, err error) {
+	if err := checkSizes(space, after, "", "", 0); err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, func(c *conn) error {
+		return c.rows(func(row []driver.Value) bool {
+			ids = append(ids, string(octets(row[0])))
+			return true
+		}, idsAfter, []byte(space), []byte(after), int64(most))
+	})
+	return ids, err
 }
 
 // Data implements store.Queues.

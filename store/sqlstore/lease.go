@@ -24,10 +24,11 @@ const (
 	damagedAhead = "16"
 )
 
-// lease is a pending Lease or LeaseExpired.
+// lease is a pending Lease, LeaseExpired or LeaseItem.
 type lease struct {
 	space, queue string
-	lapsed       bool // LeaseExpired
+	lapsed       bool   // LeaseExpired
+	id           string // LeaseItem
 	most         int
 	until        time.Time
 	tell         func(store.LeaseResult)
@@ -54,7 +55,17 @@ func (s *Store) LeaseExpired(space string, most int, until time.Time, done func(
 	})
 }
 
-func (l *lease) size() int { return len(l.space) + len(l.queue) }
+// LeaseItem implements store.Queues.
+func (s *Store) LeaseItem(space, id string, most int, until time.Time, done func(store.LeaseResult)) {
+	s.queue.submit(&lease{
+		space: space, id: id, most: most, until: until, tell: done, invalid: checkSizes(space, id, "", "", 0),
+	})
+}
+
+func (l *lease) size() int { return len(l.space) + len(l.queue) + len(l.id) }
+
+// tries reports whether the lease counts as a try, as the next item of a queue does.
+func (l *lease) tries() bool { return !l.lapsed && l.id == "" }
 
 func (l *lease) done(err error) {
 	switch {
@@ -64,7 +75,7 @@ func (l *lease) done(err error) {
 		l.tell(store.LeaseResult{Next: l.next})
 	default:
 		queue := l.queue
-		if l.lapsed {
+		if !l.tries() {
 			queue = string(l.name)
 		}
 		l.tell(store.LeaseResult{
@@ -78,6 +89,8 @@ func (l *lease) apply(w *writer) error {
 	switch {
 	case l.invalid != nil:
 		return l.invalid
+	case l.id != "":
+		return l.byID(w)
 	case l.lapsed:
 		if w.lines.space([]byte(l.space)).total == 0 {
 			return nil
@@ -128,8 +141,22 @@ func (l *lease) find(w *writer, list string, args ...driver.Value) (found bool, 
 	}
 }
 
+// byID takes the item with the id, unless it is done or leased.
+func (l *lease) byID(w *writer) error {
+	it, err := w.conn.findItem(w.s, l.space, l.id, w.now)
+	if it == nil || err != nil || it.done || it.lease > 0 && it.due > w.now {
+		return err
+	}
+	if it.size <= int64(l.most) {
+		if l.data, err = w.conn.readBody(w.s, it); err != nil {
+			return err
+		}
+	}
+	return l.take(w, it)
+}
+
 func (l *lease) take(w *writer, it *item) error {
-	if l.lapsed {
+	if !l.tries() {
 		q, err := w.lineByID(it.line)
 		if err != nil {
 			return err

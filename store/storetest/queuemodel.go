@@ -65,7 +65,18 @@ func modelQueues(k *kit) {
 		id, queue := fmt.Sprint(r.IntN(20)), names[r.IntN(len(names))]
 		it := known(id)
 		what := fmt.Sprintf("step %d, item %s, queue %s", step, id, queue)
-		switch r.IntN(10) {
+		switch r.IntN(11) {
+		case 10:
+			until := minutes().Add(time.Second)
+			l := k.leaseItem(id, until)
+			if it == nil || it.done || it.leased && it.due.After(k.clock()) {
+				k.wantSame(what+": LeaseItem", store.LeaseResult{}, l)
+				continue
+			}
+			if l.ID != id || l.Lease == 0 || l.Queue != it.queue || l.Tries != it.tries || string(l.Data) != it.data || l.Expired != expired(it) {
+				k.Fatalf("%s: LeaseItem = %+v, want %+v", what, l, it)
+			}
+			it.lease, it.leased, it.due = l.Lease, true, until
 		case 0, 1, 2:
 			var expires time.Time
 			if r.IntN(2) == 0 {

@@ -49,6 +49,28 @@ func (k *kit) leaseExpired(until time.Time) store.LeaseResult {
 	return wait(k, c)
 }
 
+func (k *kit) leaseItem(id string, until time.Time) store.LeaseResult {
+	k.Helper()
+	c := make(chan store.LeaseResult, 1)
+	k.LeaseItem("space", id, inline, until, func(r store.LeaseResult) { c <- r })
+	return wait(k, c)
+}
+
+// ids lists all ids by pages.
+func (k *kit) ids(most int) (all []string) {
+	k.Helper()
+	for after := ""; ; after = all[len(all)-1] {
+		page, err := k.IDs(k.Context(), "space", after, most)
+		if err != nil || len(page) > most {
+			k.Fatalf("IDs after %q: %q, %v", after, page, err)
+		}
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+	}
+}
+
 // mustLease expects an item to be due and leases it for a minute.
 func (k *kit) mustLease(queue, id string, tries int) uint64 {
 	k.Helper()
@@ -136,6 +158,35 @@ func (k *kit) items(queue string, after uint64) (ids []string, last uint64) {
 }
 
 var queues = []test{
+	{name: "ItemsAreTakenByTheirIDs", clock: true, run: func(k *kit) {
+		k.mustAdd("a", "2", "two", never)
+		k.mustAdd("b", "1", "one", k.in(time.Minute))
+		k.mustAdd("a", "3", "three", never)
+		k.Add("other", "a", "9", "mark", "owner", []byte("nine"), never, never, func(store.AddResult) {})
+		k.wantSame("IDs", []string{"1", "2", "3"}, k.ids(2))
+		k.nack("2", k.mustLease("a", "2", 1), k.in(time.Hour), true)
+		k.pass(time.Minute)
+		until := k.in(time.Minute)
+		for _, want := range []store.LeaseResult{
+			{ID: "1", Queue: "b", Data: []byte("one"), Expired: true}, {ID: "2", Queue: "a", Data: []byte("two"), Tries: 1},
+		} {
+			l := k.leaseItem(want.ID, until)
+			if want.Lease = l.Lease; l.Lease == 0 {
+				k.Fatalf("LeaseItem(%q) = %+v", want.ID, l)
+			}
+			k.wantSame("LeaseItem", want, l)
+			k.wantItem(want.ID, want.Queue, store.Leased, want.Tries)
+			k.wantSame("LeaseItem of a leased item", store.LeaseResult{}, k.leaseItem(want.ID, until))
+		}
+		k.mustLease("a", "3", 1)
+		k.wantSame("LeaseItem of an unknown item", store.LeaseResult{}, k.leaseItem("4", until))
+		k.pass(time.Minute)
+		if !k.ack("2", k.leaseItem("2", k.in(time.Minute)).Lease) {
+			k.Error("the lease is not held")
+		}
+		k.wantSame("LeaseItem of a done item", store.LeaseResult{}, k.leaseItem("2", k.in(time.Minute)))
+		k.wantSame("IDs", []string{"1", "2", "3"}, k.ids(3))
+	}},
 	{name: "ItemsAreTakenInTheOrderOfTheirArrival", clock: true, run: func(k *kit) {
 		k.nothingDue("queue", never)
 		for i := range 5 {
