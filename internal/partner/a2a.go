@@ -25,6 +25,12 @@ type Deliveries interface {
 	NoPartner(name string)
 }
 
+// Chains sends revocations of credentials after them. cred.Service implements it; see its
+// methods.
+type Chains interface {
+	Reached(session profiles.Session)
+}
+
 // declare announces the partner to Tasks and Deliveries.
 func (l *Link) declare() {
 	if l.opts.Tasks == nil {
@@ -33,9 +39,12 @@ func (l *Link) declare() {
 	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, l.crossing)
 }
 
-// reached gives Tasks and Deliveries the session to the partner, if it serves their
+// reached gives Chains, Tasks and Deliveries the session to the partner, if it serves their
 // profile.
 func (l *Link) reached(up *Up) {
+	if l.opts.Chains != nil {
+		l.opts.Chains.Reached(up.Session)
+	}
 	if l.opts.Tasks != nil {
 		l.opts.Tasks.Reached(l.opts.Name, up.Session, profiles.Heeds(up.Session, a2a.ProfileID, a2a.ExtAgent))
 	}

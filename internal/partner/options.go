@@ -65,6 +65,9 @@ type Options struct {
 	// Deliveries forwards deliveries for topics of the partner. May be nil.
 	Deliveries Deliveries
 
+	// Chains ends the revoked credentials at the partner. May be nil.
+	Chains Chains
+
 	// Agents and Tools receive the lists of the partner. May be nil.
 	Agents *agdisc.Partners
 	Tools  *tooldisc.Service

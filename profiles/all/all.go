@@ -274,6 +274,7 @@ func (s *Set) open(opts *Options) (err error) {
 	if s.Cred, err = cred.New(context.Background(), opts.Cred); err != nil {
 		return err
 	}
+	s.opened = append(s.opened, s.Cred.Close)
 	s.Carriers = profiles.Carriers{s.Traces, s.Hints, s.Cred}
 	if s.Events, err = events.New(opts.Events); err != nil {
 		return err

@@ -284,3 +284,105 @@ func TestTL17TheTasksUnderAChainEndWithIt(t *testing.T) {
 		t.Errorf("begun: %s", got)
 	}
 }
+
+// A chain that was forwarded ends at the next endpoint too: at once, or when there is a
+// session to it again, also after a restart.
+func TestTL21ARevocationGoesWhereItsChainWent(t *testing.T) {
+	const far = "spiffe://test/far"
+	opts := credOptions(t)
+	there := newSet(t, all.Options{Cred: credOptions(t)})
+	farEnd := endpointOf(t, there)
+	var near *all.Set
+	var nearEnd *endpoint.Endpoint
+	start := func() profiles.Lane {
+		t.Helper()
+		near = newSet(t, all.Options{Cred: opts})
+		nearEnd = endpointOf(t, near)
+		lane, err := join(endpointOf(t, newSet(t, all.Options{})), nearEnd, asker).Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lane
+	}
+	connect := func() *endpoint.Session {
+		mine, theirs := transport.NewPipe(transport.PipeOptions{A: middle, B: far})
+		farEnd.Attach(theirs)
+		return nearEnd.Attach(mine)
+	}
+	lives := func(chain string) error {
+		_, err := there.Cred.Delegation(&profiles.Peer{Identity: middle}, []byte(chain))
+		return err
+	}
+	goes := func(lane profiles.Lane, s *endpoint.Session, chain string) {
+		t.Helper()
+		for _, err := range []error{
+			cred.Show(t.Context(), lane, sync, "jwt", signed(t, idp, asker, chain), []byte(chain)),
+			cred.Extend(t.Context(), lane, sync, []byte(chain), signed(t, asker, middle, chain), time.Unix(expiry.Unix(), 0)),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := near.Cred.Delegation(&profiles.Peer{Identity: asker}, []byte(chain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		onward, err := s.Open(t.Context())
+		if err == nil {
+			_, err = near.Cred.Forward(profiles.WithDelegation(t.Context(), d), onward, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lives(chain); err != nil {
+			t.Fatalf("%s: %v", chain, err)
+		}
+	}
+	ends := func(lane profiles.Lane, chain string) {
+		t.Helper()
+		if err := cred.End(t.Context(), lane, sync, []byte(chain), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := func(chain string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); lives(chain) == nil; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s lives on", chain)
+			}
+		}
+		if err := lives(chain); !errors.Is(err, profiles.ErrRevoked) {
+			t.Errorf("%s: %v", chain, err)
+		}
+	}
+
+	lane := start()
+	link := connect()
+	for _, chain := range []string{"now", "later", "last", "stays"} {
+		goes(lane, link, chain)
+	}
+	ends(lane, "now")
+	ended("now")
+	link.Close(profiles.OK)
+	<-link.Context().Done()
+	ends(lane, "later")
+	near.Cred.Reached(connect())
+	ended("later")
+	link = connect()
+	near.Cred.Reached(link)
+	link.Close(profiles.OK)
+	<-link.Context().Done()
+	_ = nearEnd.Close()
+	near.Close()
+
+	lane = start()
+	ends(lane, "last")
+	_ = nearEnd.Close()
+	near.Close()
+	start()
+	near.Cred.Reached(connect())
+	ended("last")
+	if err := lives("stays"); err != nil {
+		t.Error(err)
+	}
+}

@@ -23,6 +23,8 @@ type chain struct {
 	revoked bool
 	buried  int64 // end of the revocation, on the steady clock; 0 is for ever
 
+	told []telling // to whom its octets were sent, and who does not know yet of its revocation
+
 	// gone are the digests of the tokens of a revoked chain. The last others of them are
 	// revoked for other owners too.
 	gone   []string
@@ -41,7 +43,7 @@ const nonceSize = 8
 func (c *chain) begin(kind string, now int64, first *link) {
 	nonce := make([]byte, nonceSize)
 	_, _ = rand.Read(nonce) // never fails
-	c.kind, c.nonce, c.made, c.kept, c.links = kind, string(nonce), now, 0, []link{*first}
+	c.kind, c.nonce, c.made, c.kept, c.links, c.told = kind, string(nonce), now, 0, []link{*first}, nil
 }
 
 func (c *chain) key() string { return keyOf(c.owner, c.id) }
@@ -127,7 +129,11 @@ func (c *chain) encode() []byte {
 	for _, sum := range c.gone {
 		dst = p1.AppendBytes(dst, 9, sum)
 	}
-	return p1.AppendUint(dst, 10, uint64(c.others))
+	dst = p1.AppendUint(dst, 10, uint64(c.others))
+	for i := range c.told {
+		dst = p1.AppendBytes(dst, 11, c.told[i].encode())
+	}
+	return dst
 }
 
 func (l *link) encode() []byte {
@@ -153,7 +159,11 @@ func (c *chain) decode(value []byte) error {
 	err := p1.Scan(value, &c.owner, &c.id, &c.kind, &c.nonce, &c.made, &c.revoked, &c.buried, func(message []byte) error {
 		c.links = append(c.links, link{})
 		return c.links[len(c.links)-1].decode(message)
-	}, &c.gone, &others)
+	}, &c.gone, &others, func(message []byte) error {
+		c.told = append(c.told, telling{})
+		to := &c.told[len(c.told)-1]
+		return p1.Scan(message, &to.peer, &to.caller)
+	})
 	c.others = int(min(others, maxDepth))
 	size := func(sum string) bool { return len(sum) != sha256.Size }
 	c.kept = len(c.links)
@@ -162,7 +172,7 @@ func (c *chain) decode(value []byte) error {
 		return damaged(err)
 	case slices.ContainsFunc(c.gone, size) || len(c.gone) > maxDepth || c.others > len(c.gone):
 		return errors.New("cred: stored chain: digests of revoked tokens")
-	case len(c.nonce) != nonceSize || c.revoked != (len(c.links) == 0) || len(c.links) > maxDepth:
+	case len(c.nonce) != nonceSize || c.revoked != (len(c.links) == 0) || len(c.links) > maxDepth || len(c.told) > maxTold:
 		return fmt.Errorf("cred: stored chain: nonce of %d octets, %d links, revoked %v", len(c.nonce), len(c.links), c.revoked)
 	}
 	return nil

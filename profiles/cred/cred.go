@@ -49,6 +49,9 @@
 // watches it, see profiles.Delegation. If its first credential has no expiry the chain stays revoked
 // for ever, and counts against the bound of its owner.
 //
+// Forward notes to whom a chain is told. After its revocation these peers get a REVOKE, at
+// once or on the next session to them (Reached), also after a restart.
+//
 // # Storage
 //
 // The Service keeps the SHA-256 of a credential and its claims. It keeps the octets
@@ -63,6 +66,7 @@ package cred
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -205,6 +209,10 @@ type Service struct {
 	profile *profiles.Profile
 	clock   clock
 	table   table
+
+	ctx   context.Context // ends with Close
+	close context.CancelFunc
+	work  sync.WaitGroup
 }
 
 var _ profiles.Chains = (*Service)(nil)
@@ -230,7 +238,8 @@ func (s *Service) put(o *Options) {
 }
 
 // New returns a Service with the chains of its Store. It fails on an option out of
-// range, and if the Store cannot be read: revoked chains would be valid again.
+// range, and if the Store cannot be read: revoked chains would be valid again. The caller of
+// Forward or Reached must close it.
 func New(ctx context.Context, opts Options) (*Service, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -238,6 +247,7 @@ func New(ctx context.Context, opts Options) (*Service, error) {
 	}
 	s := &Service{opts: opts, clock: newClock(opts.Now, opts.Elapsed)}
 	s.put(&opts)
+	s.ctx, s.close = context.WithCancel(context.Background())
 	s.table.init()
 	if opts.Store != nil {
 		if err := s.load(ctx); err != nil {

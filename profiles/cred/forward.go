@@ -35,7 +35,16 @@ func (s *Service) Forward(ctx context.Context, lane profiles.Lane, _ *profiles.O
 	if err != nil {
 		return nil, err
 	}
+	to, session, known := tellingOn(ctx, lane)
+	if known {
+		if err := s.note(wait, d, to, session); err != nil {
+			return nil, err
+		}
+	}
 	err = sendAll(wait, lane, s.opts.Sync, messages...)
+	if known && s.overtaken(d, to) {
+		return nil, profiles.ErrChain
+	}
 	refused := (*profiles.PeerError)(nil)
 	switch {
 	case errors.As(err, &refused):

@@ -239,6 +239,7 @@ func (s *Service) revoke(req *profiles.Request) error {
 	t.index(c)
 	s.save(c, req)
 	s.reviewLater()
+	s.wakeAll(c)
 	return nil
 }
 

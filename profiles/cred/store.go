@@ -40,19 +40,25 @@ func (s *Service) load(ctx context.Context) error {
 	return errors.Join(err, broken)
 }
 
-// save writes a chain, and ends the request when the write has succeeded or failed.
-// Changes during a write are written together after it. The caller holds the lock of
-// the table.
+// save writes a chain, and ends the request when the write has succeeded or failed. The
+// caller holds the lock of the table.
 func (s *Service) save(c *chain, req *profiles.Request) {
-	switch {
-	case s.opts.Store == nil:
+	if s.opts.Store == nil {
 		c.kept = len(c.links)
-	case c.writing != nil:
-		c.waiting = append(c.waiting, req.Defer())
-	default:
-		c.writing = []func(error){req.Defer()}
-		s.write(c)
+		return
 	}
+	s.write(c, req.Defer())
+}
+
+// write writes a chain. Changes during a write are written together after it. The caller holds
+// the lock of the table.
+func (s *Service) write(c *chain, done func(error)) {
+	if c.writing != nil {
+		c.waiting = append(c.waiting, done)
+		return
+	}
+	c.writing = []func(error){done}
+	s.submit(c)
 }
 
 // confirm ends the request when all earlier changes of the chain are durable.
@@ -66,7 +72,7 @@ func (s *Service) confirm(c *chain, req *profiles.Request) {
 	}
 }
 
-func (s *Service) write(c *chain) {
+func (s *Service) submit(c *chain) {
 	nonce, n := c.nonce, len(c.links)
 	s.opts.Store.Put(spaceChains, c.key(), c.version, c.owner, c.encode(), s.clock.storage(c.until()),
 		func(r store.PutResult) {
@@ -92,14 +98,14 @@ func (s *Service) written(c *chain, nonce string, n int, r store.PutResult) (tol
 		told = c.writing
 		c.writing, c.waiting = c.waiting, nil
 		if c.writing != nil {
-			s.write(c)
+			s.submit(c)
 		}
 		return told, nil
 	case r.Err == nil && r.Version != c.version:
 		// The record is of an earlier life that has not yet expired in the Store, or
 		// of a write that took effect although it failed.
 		c.version = r.Version
-		s.write(c)
+		s.submit(c)
 		return nil, nil
 	case r.Err == nil:
 		err = errChanged

@@ -18,11 +18,13 @@ type table struct {
 
 	revoked map[[sha256.Size]byte]map[*chain]bool // revoked chains by the digests of their tokens; true: for other owners too
 	watches map[*watch]struct{}
+	tellers map[string]*teller // by the identity of the peer
 }
 
 func (t *table) init() {
 	t.own, t.given, t.counts = make(map[string]*chain), make(map[string]map[string]*chain), make(map[string]int)
 	t.revoked, t.watches = make(map[[sha256.Size]byte]map[*chain]bool), make(map[*watch]struct{})
+	t.tellers = make(map[string]*teller)
 	t.soon = math.MaxInt64
 }
 

@@ -14,6 +14,9 @@ import (
 // Known is what the peer is known to serve. It is the same as long as the session lives.
 func (s *Session) Known() *profiles.Known { return &s.known }
 
+// Session is the session that has the lane.
+func (l *lane) Session() profiles.Session { return l.s }
+
 // Known belongs to the session.
 func (l *lane) Known() *profiles.Known { return l.s.Known() }
 

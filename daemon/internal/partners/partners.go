@@ -260,7 +260,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Tell:      tells[c.Tell],
 		Pseudonym: func(caller string) string { return p.pseudonym(c.Identity, caller) },
 		Carrier:   p.o.Served,
-		Tasks:     p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay,
+		Tasks:     p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay, Chains: p.o.Served.Set().Cred,
 		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
 		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}
