@@ -152,6 +152,7 @@ func (d *daemon) makeBackends() error {
 	d.partners = partners.New(partners.Options{
 		Config: d.config, Key: key, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
 		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Forgotten: d.exchanges.ForgetPartner,
+		Removed: func(identities []string) { d.guard.Expel(identities, d.recheck) },
 	})
 	d.add(d.partners)
 	d.trail.SetPartners(d.partners.Receipts)

@@ -39,8 +39,7 @@ var linkColumns = []revokesLink{
 	{name: "rule removed", keepsLink: true, apply: func(l *revokedLink) {
 		l.a.rewrite("identity: ['spiffe://a.example/**', 'spiffe://b.example/**']", "identity: ['spiffe://a.example/**']")
 	}},
-	// The rules still allow the identity, and its certificate may have an authority of trust.ca.
-	{name: "partner removed", keepsWork: true, apply: func(l *revokedLink) {
+	{name: "partner removed", apply: func(l *revokedLink) {
 		l.a.configure(func(text string) string {
 			before, _, _ := strings.Cut(text, "partners:\n")
 			return before

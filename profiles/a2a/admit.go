@@ -46,8 +46,11 @@ func (t *task) admit(input []byte) {
 	t.exec.dispatch(input, false)
 }
 
-// allowed reports whether the access rules in force allow the task to its owner.
-func (t *task) allowed() bool { return t.s.opts.Access.Allowed(t.Owner, "a2a", "task", t.name()) }
+// allowed reports whether the access rules in force allow the task to its owner, and that is
+// still a partner if it was one.
+func (t *task) allowed() bool {
+	return (!t.Given || t.s.federation.Load().has(t.Owner)) && t.s.opts.Access.Allowed(t.Owner, "a2a", "task", t.name())
+}
 
 // cutReason shortens a reason for a Result.
 func cutReason(reason string) string {

@@ -51,6 +51,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	r := &request{spec: spec{
 		Owner: req.Identity(), ID: bytes.Clone(in.TaskID), Kind: kind, Params: o.params, Agent: agent, Hops: o.hops,
 		Trace: profiles.TraceOf(ctx), Hints: profiles.OwnHints(ctx, name), Keeps: profiles.EndToEndIn(ctx),
+		Given: s.federation.Load().has(req.Identity()),
 	}}
 	if d := profiles.DelegationOf(ctx); d != nil {
 		r.Chain = d.ChainID

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -189,6 +190,83 @@ func TestTL12ATaskThatWaitedBeginsOnlyIfARuleAllowsIt(t *testing.T) {
 		}
 		p.send(agentless)
 		p.want(message{Type: 4, ID: "no agent", Reason: "denied"})
+		w.idle(t)
+	})
+}
+
+// What a partner has given ends with it, as denied, and what it was given; what others have
+// given to others goes on. A task under way when the partner is configured anew stays.
+func TestTL20TheTasksOfARemovedPartnerEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, w := newDisk(), newWorker()
+		partners := map[string]string{"far": carol, "near": alice}
+		open := func(partners map[string]string) *a2a.Service {
+			return service(t, a2a.Options{Store: d.open(t), Partners: partners, Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: w, Tasks: 2}}})
+		}
+		to := func(agent string) e1.Extensions { return param(a2a.ExtAgent, agent) }
+		far := message{Type: 4, Reason: "the partner was removed"}
+		denied := message{Type: 4, Reason: "denied"}
+		want := func(p *peer, m message, ids ...string) {
+			t.Helper()
+			left := make(map[string]bool)
+			for _, id := range ids {
+				left[id] = true
+			}
+			for range ids {
+				got := p.next()
+				if got.Type != 4 || got.Reason != m.Reason || !left[got.ID] {
+					t.Errorf("%+v, want %+v of %v", got, m, ids)
+				}
+				delete(left, got.ID)
+			}
+			p.quiet()
+		}
+
+		s := open(partners)
+		p, q, partner := script(t, s, bob), script(t, s, alice), script(t, s, carol)
+		s.Reached("far", partner.service, true)
+		p.send(task("there", "k", ""), to("far/x"))
+		partner.given("k", "")
+		q.send(task("runs", "k", ""))
+		w.started(t)
+		p.send(task("here", "k", ""))
+		w.started(t)
+		q.send(task("waits", "k", ""))
+		synctest.Wait()
+		partner.hangUp()
+		s.SetPartners(partners)
+		p.quiet()
+		q.quiet()
+		s.SetPartners(map[string]string{"near": alice})
+		want(p, far, "there")
+		s.SetPartners(nil)
+		want(q, denied, "runs", "waits")
+		p.hangUp()
+		q.hangUp()
+		s.Close()
+
+		// Removed while the process does not run.
+		s = open(partners)
+		p, q, partner = script(t, s, bob), script(t, s, alice), script(t, s, carol)
+		s.Reached("far", partner.service, true)
+		p.send(task("given", "k", ""), to("far/x"))
+		partner.given("k", "")
+		partner.hangUp()
+		p.send(task("one", "k", ""))
+		w.started(t)
+		p.send(task("two", "k", ""))
+		w.started(t)
+		q.send(task("queued", "k", ""))
+		synctest.Wait()
+		p.hangUp()
+		q.hangUp()
+		s.Close()
+		s = open(nil)
+		p, q = script(t, s, bob), script(t, s, alice)
+		p.send(task("given", "k", ""), to("far/x"))
+		want(p, far, "given")
+		q.send(task("queued", "k", ""))
+		want(q, denied, "queued")
 		w.idle(t)
 	})
 }

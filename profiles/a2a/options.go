@@ -44,8 +44,9 @@ type Options struct {
 	// kinds goes to a session only if it names an agent.
 	Workers []Registration
 
-	// Partners are the identities of the partners, by name, for which tasks of an earlier
-	// process may wait; see Service.Partner.
+	// Partners are the identities of the partners, by name, until SetPartners. Tasks of an
+	// earlier process may wait for them, see Service.Partner. A task that another partner has
+	// given, or was given, ends.
 	Partners map[string]string
 
 	// Validate returns the fault of an input for a kind; the initiator gets the text of the

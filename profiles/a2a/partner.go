@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
@@ -22,6 +23,11 @@ const partnerInstance = "partner"
 func (s *Service) Partner(name, identity string, cross func(context.Context) context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if f := s.federation.Load(); f.byName[name] != identity {
+		byName := maps.Clone(f.byName)
+		byName[name] = identity
+		s.federation.Store(newFederation(byName))
+	}
 	id := name + "/"
 	a := s.agents.byID[id]
 	if a != nil && a.identity != identity && a.host != nil {
@@ -47,6 +53,50 @@ func (s *Service) Reached(name string, session profiles.Session, agents bool) {
 	a.plain = !agents
 	s.agents.move(a, session)
 	s.agents.resume(a)
+}
+
+// federation are the partners. It is immutable.
+type federation struct {
+	byName     map[string]string // their identities
+	identities map[string]bool
+}
+
+func newFederation(byName map[string]string) *federation {
+	f := &federation{byName: make(map[string]string), identities: make(map[string]bool)}
+	maps.Copy(f.byName, byName)
+	for _, identity := range byName {
+		f.identities[identity] = true
+	}
+	return f
+}
+
+// has reports whether an identity is that of a partner, or of a caller of one.
+func (f *federation) has(identity string) bool { return f.identities[profiles.Link(identity)] }
+
+// SetPartners replaces the partners of Options and of Partner. Tasks end that a partner has
+// given, or was given, that is none any more: the former as denied.
+func (s *Service) SetPartners(byName map[string]string) {
+	f := newFederation(byName)
+	s.federation.Store(f)
+	s.review()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents.byID {
+		if a.partner() && a.host == nil && len(a.tasks) == 0 && f.byName[strings.TrimSuffix(a.id, "/")] == "" {
+			delete(s.agents.byID, a.id)
+		}
+	}
+}
+
+// orphaned reports whether the partner that has the task, or for which it waits, is none any
+// more. The caller holds mu.
+func (t *task) orphaned() bool {
+	partners := t.s.federation.Load().byName
+	if at := &t.exec.at; at.Phase == phaseAgent {
+		return isPartner(at.AgentID) && partners[strings.TrimSuffix(at.AgentID, "/")] != at.Identity
+	}
+	name, _, behind := strings.Cut(t.Agent, "/")
+	return behind && partners[name] == ""
 }
 
 // NoPartner removes a partner. Tasks that were sent to it wait for their deadline, or for a

@@ -18,6 +18,7 @@ const (
 	reasonRefused     = "the worker refused the task"
 	reasonGone        = "the worker did not come back"
 	reasonAway        = "the partner cannot be reached now"
+	reasonRemoved     = "the partner was removed"
 	reasonRestarted   = "the worker was restarted"
 	reasonInterrupted = "interrupted by a restart"
 	reasonEvents      = "the task has too many events"

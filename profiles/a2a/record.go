@@ -73,6 +73,7 @@ type spec struct {
 	Hints    []profiles.Hint
 	Chain    string // of credentials, or empty
 	Keeps    profiles.EndToEnd
+	Given    bool // the owner was a partner, or a caller of one
 }
 
 // key returns the key of the request in the store.
@@ -152,7 +153,8 @@ func (r *request) encode() []byte {
 	dst = p1.AppendBytes(dst, 15, r.Chain)
 	dst = p1.AppendUint(dst, 16, r.Keeps.Flags)
 	dst = p1.AppendBytes(dst, 17, r.Keeps.Extensions)
-	return p1.AppendBytes(dst, 18, r.Denied)
+	dst = p1.AppendBytes(dst, 18, r.Denied)
+	return p1.AppendBool(dst, 19, r.Given)
 }
 
 // decodeRequest reads a request from value, which it aliases.
@@ -160,7 +162,7 @@ func decodeRequest(value []byte) (*request, error) {
 	r := new(request)
 	var created, deadline, expires int64
 	if err := p1.Scan(value, &r.Owner, &r.ID, &r.Kind, &r.Input, &r.Params, &r.Agent, &r.Hops, &r.Nonce,
-		&created, &deadline, &expires, &r.Trace.Parent, &r.Trace.State, r.addHint, &r.Chain, &r.Keeps.Flags, &r.Keeps.Extensions, &r.Denied); err != nil {
+		&created, &deadline, &expires, &r.Trace.Parent, &r.Trace.State, r.addHint, &r.Chain, &r.Keeps.Flags, &r.Keeps.Extensions, &r.Denied, &r.Given); err != nil {
 		return nil, damaged("request", err)
 	}
 	r.Created, r.Deadline, r.Expires = time.UnixMilli(created), time.UnixMilli(deadline), time.UnixMilli(expires)

@@ -82,6 +82,7 @@ func (tb *table) revive(t *task) (*task, error) {
 	x := &t.exec
 	p := s.pools.get(t.Kind, t.Agent)
 	resumes := x.at.Phase == phaseLocal && p.resumes()
+	orphaned := t.orphaned()
 	if resumes || x.at.Phase == phaseWaiting {
 		x.reserve(p)
 	}
@@ -90,6 +91,8 @@ func (tb *table) revive(t *task) (*task, error) {
 	switch {
 	case t.denied || !t.allowed():
 		t.fail(reasonDenied)
+	case orphaned:
+		t.fail(reasonRemoved)
 	case x.at.Phase == phaseAgent:
 		x.awaitAgent()
 	case x.at.Phase == phaseLocal && !resumes:

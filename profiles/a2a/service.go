@@ -18,9 +18,10 @@ import (
 // Service is both ends of the profile, for all sessions of one endpoint. It is
 // safe for concurrent use.
 type Service struct {
-	opts     Options
-	limits   atomic.Pointer[Options] // the fields that SetLimits changes
-	instance string                  // of this process, for the Handshakes that it sends
+	opts       Options
+	limits     atomic.Pointer[Options] // the fields that SetLimits changes
+	federation atomic.Pointer[federation]
+	instance   string // of this process, for the Handshakes that it sends
 
 	lifetime
 	tasks  table
@@ -72,6 +73,7 @@ func New(opts Options) (*Service, error) {
 	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.after = opts.After
+	s.federation.Store(newFederation(opts.Partners))
 	for name, identity := range opts.Partners {
 		s.Partner(name, identity, nil)
 	}
@@ -97,10 +99,11 @@ func (s *Service) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 	return s.serveResult(req)
 }
 
-// review ends the unfinished tasks that the Access denies to their owners now, and removes
-// agents that it denies from their sessions.
+// review ends the unfinished tasks that the Access denies to their owners now, and those of
+// partners that are none any more. It removes agents that the Access denies from their
+// sessions.
 func (s *Service) review() {
-	var open []*task
+	var open, orphans []*task
 	s.mu.Lock()
 	var seated []*agent
 	for _, a := range s.agents.byID {
@@ -111,9 +114,15 @@ func (s *Service) review() {
 	for _, t := range s.tasks.byKey {
 		if !t.pending && !t.over { // one that is pending is asked about when it begins
 			open = append(open, t)
+			if t.orphaned() {
+				orphans = append(orphans, t)
+			}
 		}
 	}
 	s.mu.Unlock()
+	for _, t := range orphans {
+		t.fail(reasonRemoved)
+	}
 	for _, t := range open {
 		if !t.allowed() {
 			t.fail(reasonDenied)

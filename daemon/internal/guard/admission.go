@@ -21,6 +21,8 @@ var (
 	errCaller = errors.New("the identity of an HTTP caller in a certificate")
 	errTeam   = errors.New("the identity of a team in a certificate")
 	errGone   = errors.New("a caller that http does not let in any more")
+
+	errExpelled = errors.New("a partner that was removed")
 )
 
 // IsCaller reports whether an identity belongs to an HTTP caller. No certificate may have
@@ -39,6 +41,9 @@ func (g *Guard) Deny(identity string) error {
 	if g.policy.Load().Denied(identity) {
 		return errDenied
 	}
+	if g.expels(identity) {
+		return errExpelled
+	}
 	if g.gone(identity) {
 		return errGone
 	}
@@ -50,13 +55,14 @@ func (g *Guard) Deny(identity string) error {
 // new connection is refused after it is recorded for RecheckAll (part.Connections): its
 // handshake may have verified the peer before a change, and have ended after it.
 func (g *Guard) Refuse(conn transport.Conn) error {
-	err := errDenied
-	switch identity := conn.Peer().Identity; {
+	identity := conn.Peer().Identity
+	err := g.Deny(identity)
+	switch {
 	case IsCaller(identity):
 		err = errCaller
 	case isTeam(identity):
 		err = errTeam
-	case g.Deny(identity) == nil:
+	case err == nil:
 		return g.distrust(conn)
 	}
 	g.HangUp(conn, err)

@@ -36,6 +36,8 @@ type Guard struct {
 	denials  *prometheus.CounterVec
 	denied   denials
 	held     heldBack
+
+	expelled atomic.Pointer[map[string]bool] // identities; nil: none
 }
 
 // Options configure a Guard.
@@ -132,8 +134,30 @@ func NewPolicy(a *config.Access) (*access.Policy, error) {
 // names it.
 func (g *Guard) SetCallers(conf *config.HTTP) { g.callers.Store(conf) }
 
-// gone reports whether an identity belongs to an unknown HTTP caller.
+// Expel ends what peers have under way that are partners no more: hold is called while they
+// may do nothing. Afterwards the rules and the trust anchors decide about them, as about every
+// peer.
+func (g *Guard) Expel(identities []string, hold func()) {
+	expelled := make(map[string]bool, len(identities))
+	for _, identity := range identities {
+		expelled[identity] = true
+	}
+	g.expelled.Store(&expelled)
+	hold()
+	g.expelled.Store(nil)
+}
+
+// expels reports whether Expel concerns an identity now.
+func (g *Guard) expels(identity string) bool {
+	expelled := g.expelled.Load()
+	return expelled != nil && (*expelled)[profiles.Link(identity)]
+}
+
+// gone reports whether an identity belongs to an unknown HTTP caller, or is expelled.
 func (g *Guard) gone(identity string) bool {
+	if g.expels(identity) {
+		return true
+	}
 	conf, link := g.callers.Load(), profiles.Link(identity)
 	if conf == nil || !IsCaller(link) {
 		return false

@@ -102,6 +102,10 @@ type Options struct {
 
 	// Forgotten is called when a partner was removed.
 	Forgotten func(name string)
+
+	// Removed is called with the identities that are no longer those of partners, to end what
+	// they have under way.
+	Removed func(identities []string)
 }
 
 // New opens no link.
@@ -171,12 +175,13 @@ func (p *Partners) Target(name string) (*policyhint.Target, bool) {
 }
 
 // apply replaces the partners. A link whose entry has not changed stays; a changed one is
-// closed and opened again. The trust anchors of the partners must be loaded before.
-func (p *Partners) apply(conf config.Partners) {
+// closed and opened again. The trust anchors of the partners must be loaded before. It returns
+// the identities that are no longer those of partners.
+func (p *Partners) apply(conf config.Partners) (gone []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shut || reflect.DeepEqual(conf, p.conf) {
-		return
+		return nil
 	}
 	p.bound(conf)
 	for name, link := range p.links {
@@ -199,6 +204,13 @@ func (p *Partners) apply(conf config.Partners) {
 		added = append(added, link)
 	}
 	removed := slices.DeleteFunc(slices.Collect(maps.Keys(p.conf)), func(name string) bool { return p.links[name] != nil })
+	identities := conf.Identities()
+	stay := slices.Collect(maps.Values(identities))
+	for _, c := range p.conf {
+		if !slices.Contains(stay, c.Identity) {
+			gone = append(gone, c.Identity)
+		}
+	}
 	p.conf = maps.Clone(conf)
 	declared := make(map[string]*policyhint.Target, len(conf))
 	for name, c := range conf {
@@ -206,6 +218,7 @@ func (p *Partners) apply(conf config.Partners) {
 	}
 	p.declared.Store(&declared)
 	p.directory.Set(slices.Collect(maps.Values(p.links)))
+	p.o.Served.Set().A2A.SetPartners(identities)
 	for _, link := range added {
 		link.Start()
 	}
@@ -217,6 +230,7 @@ func (p *Partners) apply(conf config.Partners) {
 			p.directory.Adopt(s)
 		}
 	}
+	return gone
 }
 
 // sameLink reports whether a link for entry a can stay for entry b.
@@ -510,7 +524,9 @@ func (p *Partners) Prepare(c *config.Config) (part.Change, error) {
 		Then: func() {
 			p.o.Taken(c.Partners)
 			p.capture(c)
-			p.apply(c.Partners)
+			if gone := p.apply(c.Partners); len(gone) > 0 {
+				p.o.Removed(gone)
+			}
 		},
 	}, nil
 }
