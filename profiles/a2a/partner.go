@@ -70,11 +70,11 @@ func newFederation(byName map[string]string) *federation {
 	return f
 }
 
-// has reports whether an identity is that of a partner, or of a caller of one.
+// has reports whether an identity belongs to a partner or to a caller of a partner.
 func (f *federation) has(identity string) bool { return f.identities[profiles.Link(identity)] }
 
-// SetPartners replaces the partners of Options and of Partner. Tasks end that a partner has
-// given, or was given, that is none any more: the former as denied.
+// SetPartners replaces the partners of Options and of Partner. Tasks that a removed partner has
+// given end as denied. Tasks that it was given end, too.
 func (s *Service) SetPartners(byName map[string]string) {
 	f := newFederation(byName)
 	s.federation.Store(f)

@@ -99,9 +99,8 @@ func (s *Service) Serve(ctx context.Context, req *profiles.Request, w profiles.R
 	return s.serveResult(req)
 }
 
-// review ends the unfinished tasks that the Access denies to their owners now, and those of
-// partners that are none any more. It removes agents that the Access denies from their
-// sessions.
+// review ends the unfinished tasks that the Access denies to their owners now, and the tasks
+// of removed partners. It removes agents that the Access denies from their sessions.
 func (s *Service) review() {
 	var open, orphans []*task
 	s.mu.Lock()

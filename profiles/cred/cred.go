@@ -49,7 +49,7 @@
 // watches it, see profiles.Delegation. If its first credential has no expiry the chain stays revoked
 // for ever, and counts against the bound of its owner.
 //
-// Forward notes to whom a chain is told. After its revocation these peers get a REVOKE, at
+// Forward notes the recipients of a chain. After its revocation these peers get a REVOKE, at
 // once or on the next session to them (Reached), also after a restart.
 //
 // # Storage

@@ -11,10 +11,10 @@ import (
 	"github.com/slimwire/swp/profiles/p1"
 )
 
-// A revocation goes where its chain went: Forward notes in the record of a chain to whom it
-// is told, and a revoked chain is ended there, now or on the next session (Reached).
+// A revocation goes where its chain went: Forward notes the recipients in the record of a
+// chain, and a revoked chain is ended there, now or on the next session (Reached).
 
-// telling is to whom a chain was told: a peer, and the identity on behalf of which.
+// telling is a recipient of a chain: a peer, and the caller for which the chain was sent.
 type telling struct{ peer, caller string }
 
 // maxTold bounds the tellings of a chain.
@@ -31,8 +31,8 @@ type teller struct {
 	busy, more bool
 }
 
-// tellingOn returns to whom messages on a lane in ctx go; false for a lane that does not know
-// its session.
+// tellingOn returns the recipient of messages on a lane in ctx; false for a lane that does not
+// know its session.
 func tellingOn(ctx context.Context, lane profiles.Lane) (telling, profiles.Session, bool) {
 	l, ok := profiles.Near(lane).(interface{ Session() profiles.Session })
 	if !ok {
@@ -141,7 +141,7 @@ func (s *Service) wake(peer string) {
 	}
 }
 
-// wakeAll has the peers be told to whom a revoked chain, or one with its tokens, was told. The
+// wakeAll has the recipients of a revoked chain, and of chains with its tokens, be told. The
 // caller holds the lock of the table.
 func (s *Service) wakeAll(c *chain) {
 	if c.others == 0 {
