@@ -20,6 +20,10 @@ WATCHED := client|internal/partner|transport/endpoint|profiles/(a2a|relay|rpc)
 # watched, it makes the tests of whatever is stored take three times as long.
 RACE := -race '-gcflags=modernc.org/...=-race=false'
 
+# QUICK saves what no test needs: debug information in more than a hundred programs, and the
+# part of go vet that go test runs, because make vet runs all of it.
+QUICK := -vet=off '-ldflags=-s -w'
+
 # VERSION is for those who package a release: without one the programs name the release
 # that is being worked on and the revision that they were built from.
 VERSION ?=
@@ -69,9 +73,9 @@ packages = $$($(GO) list ./test/... ./daemon ./store/... ./cmd/... ./... | grep 
 
 .PHONY: test
 test: ## all tests, with leak checks, the race detector where it matters most; last what it cannot watch there
-	$(GO) test $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
-	$(GO) test -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
-	$(GO) test -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
+	$(GO) test $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
+	$(GO) test $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
+	$(GO) test $(QUICK) -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
 
 # SLICE is which part of the tests test-long runs, 3/100 for the fourth of a hundred; empty
 # for all at once. TIME bounds the tests of a slice and of test-release: those that have not
@@ -104,7 +108,7 @@ test-race: test ## the same, under the name of the draft
 
 .PHONY: test-short
 test-short: ## all tests without the race detector
-	$(GO) test -timeout $(TEST_TIMEOUT) ./...
+	$(GO) test $(QUICK) -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-32bit
 test-32bit: ## frame and envelope on a 32-bit build, where lengths could wrap
