@@ -3,6 +3,8 @@ package rpc_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"testing"
 
 	"github.com/slimwire/swp/e1"
@@ -47,6 +49,48 @@ func echo(tb testing.TB, size int) (serve func(), l *loop, params []byte) {
 			tb.Fatal(err)
 		}
 	}, l, params
+}
+
+// prompt answers each call at once, with its params.
+type prompt struct {
+	answer  e1.Envelope
+	payload []byte
+}
+
+func (p *prompt) Call(_ context.Context, env e1.Envelope) (profiles.Call, error) {
+	var req rpc.Req
+	if err := req.Decode(env.Payload); err != nil {
+		return nil, err
+	}
+	m := rpc.Resp{RPCID: req.RPCID, Result: req.Params}
+	p.payload = m.Append(p.payload[:0])
+	p.answer = e1.Envelope{ProfileID: rpc.ProfileID, MsgType: rpc.TypeResp, Payload: p.payload}
+	return (*promptCall)(p), nil
+}
+
+type promptCall prompt
+
+func (p *promptCall) MsgID() []byte                              { return nil }
+func (p *promptCall) Lane() profiles.Lane                        { return nil }
+func (p *promptCall) Recv(context.Context) (*e1.Envelope, error) { return &p.answer, nil }
+func (p *promptCall) Close()                                     {}
+
+func TestACallThatEndsWellIsOneAllocation(t *testing.T) {
+	on, params := new(prompt), make([]byte, 64)
+	call := func() {
+		s, err := rpc.Open(t.Context(), on, "swp.echo", params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(t.Context()); !errors.Is(err, io.EOF) || !bytes.Equal(s.Result(), params) {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+	call()
+	if n := testing.AllocsPerRun(100, call); n != 1 {
+		t.Errorf("%v allocations, want 1: the Stream", n)
+	}
 }
 
 func TestEchoDoesNotAllocate(t *testing.T) {

@@ -229,9 +229,11 @@ func (s *Stream) Cancel(ctx context.Context) error {
 // cancellation, for which it waits at most a second. Either Close or Abandon must be
 // called, once.
 func (s *Stream) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
-	defer cancel()
-	_ = s.Cancel(ctx) // if it fails, the connection has ended, and the call with it
+	if !s.over && !s.given { // a call that has ended well pays for no timeout
+		ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
+		defer cancel()
+		_ = s.Cancel(ctx) // if it fails, the connection has ended, and the call with it
+	}
 	s.Abandon()
 }
 
