@@ -60,7 +60,13 @@ func newSiteWith(t *testing.T, opts a2a.Options, cards agdisc.Options) *site {
 	if opts.Store == nil {
 		opts.Store = memory(t)
 	}
-	set, err := all.New(all.Options{Identity: opts.Identity, A2A: opts, AGDISC: cards})
+	return newSiteOf(t, all.Options{Identity: opts.Identity, A2A: opts, AGDISC: cards})
+}
+
+// newSiteOf returns a site with these profiles.
+func newSiteOf(t *testing.T, o all.Options) *site {
+	t.Helper()
+	set, err := all.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/policyhint"
 	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
@@ -75,11 +76,31 @@ func (e *SDLError) Error() string {
 	return text
 }
 
+// SDLTrust says whose envelopes a client believes. The zero value believes everyone.
+type SDLTrust struct {
+	// Signers are the keys of which one has signed each envelope, by kid. None: signatures
+	// are not looked at.
+	Signers map[string]ed25519.PublicKey
+}
+
+// check returns an error unless one of the Signers has signed an envelope.
+func (t *SDLTrust) check(e *sdl.Envelope) error {
+	if len(t.Signers) == 0 {
+		return nil
+	}
+	key, ok := t.Signers[e.Sec.Kid]
+	if !ok {
+		return distrust(e.Sec.Kid)
+	}
+	_, err := seal.Verify(e.Value, key)
+	return err
+}
+
 // AskSDL sends an envelope of type req and returns the verified answer: it is valid, from
-// the requested agent and about this request. If trusted has keys, by kid, one of them
-// has signed it. If the answer is an error, the error is an *SDLError; that one is unsigned
-// if the server could not read the request.
-func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Value, trusted map[string]ed25519.PublicKey) (*sdl.Envelope, error) {
+// the requested agent, about this request, and of an agent that trust believes. If the
+// answer is an error, the error is an *SDLError; that one is unsigned if the server could
+// not read the request.
+func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Value, trust SDLTrust) (*sdl.Envelope, error) {
 	asked, refused := sdl.Validate(request, sdl.Options{})
 	if refused != nil {
 		return nil, refused
@@ -91,15 +112,7 @@ func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Va
 	if err != nil {
 		return nil, c.Explain(err)
 	}
-	got, refused := sdl.FormOf(octets)
-	if refused != nil {
-		return nil, refused
-	}
-	v, refused := sdl.Decode(octets, got, sdl.Limits{})
-	if refused != nil {
-		return nil, refused
-	}
-	answer, refused := sdl.Validate(v, sdl.Options{})
+	answer, refused := readSDL(octets)
 	if refused != nil {
 		return nil, refused
 	}
@@ -110,24 +123,31 @@ func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Va
 	if err := serve.CheckAnswer(asked, answer); err != nil {
 		return nil, err
 	}
-	if len(trusted) > 0 {
-		key, ok := trusted[answer.Sec.Kid]
-		if !ok {
-			return nil, errors.Join(failureError(failure), distrust(answer.Sec.Kid))
-		}
-		if _, err := seal.Verify(v, key); err != nil {
-			return nil, err
-		}
+	if err := trust.check(answer); err != nil {
+		return nil, errors.Join(failureError(failure), err)
 	}
 	return answer, failureError(failure)
 }
 
-// distrust returns the error for an answer with an untrusted signature.
+// readSDL reads an envelope in either form.
+func readSDL(octets []byte) (*sdl.Envelope, *sdl.Error) {
+	form, refused := sdl.FormOf(octets)
+	if refused != nil {
+		return nil, refused
+	}
+	v, refused := sdl.Decode(octets, form, sdl.Limits{})
+	if refused != nil {
+		return nil, refused
+	}
+	return sdl.Validate(v, sdl.Options{})
+}
+
+// distrust returns the error for an envelope with an untrusted signature.
 func distrust(kid string) error {
 	if kid == "" {
-		return errors.New("client: the answer is not signed")
+		return errors.New("client: the envelope is not signed")
 	}
-	return fmt.Errorf("client: the answer is signed as %.100q, which is not trusted", kid)
+	return fmt.Errorf("client: the envelope is signed as %.100q, which is not trusted", kid)
 }
 
 // failureError converts a nil *SDLError into a nil error.
@@ -149,10 +169,24 @@ func failureOf(e *sdl.Envelope) *SDLError {
 	return f
 }
 
-// NewSDL returns profiles that receive events of A2A-SDL, for Options.Profiles. Many
-// goroutines at once call heard, with each valid event.
-func NewSDL(heard func(*sdl.Envelope)) (*all.Set, error) {
-	return all.New(all.Options{SDL: carriage.Options{Server: hearing(heard)}})
+// SDLOptions configure NewSDL.
+type SDLOptions struct {
+	// Heard is called with each valid event, by many goroutines at once. Nil drops events.
+	Heard func(*sdl.Envelope)
+
+	// Stopped is called for each action that a hint of this side has stopped. It must not
+	// block. It may be nil.
+	Stopped func(*policyhint.ViolationError)
+}
+
+// NewSDL returns profiles that receive events of A2A-SDL, for Options.Profiles. The caller
+// closes them.
+func NewSDL(o SDLOptions) (*all.Set, error) {
+	if o.Heard == nil {
+		o.Heard = func(*sdl.Envelope) {}
+	}
+	hints := Options{Stopped: o.Stopped}
+	return all.New(all.Options{Hints: hints.hints(), SDL: carriage.Options{Server: hearing(o.Heard)}})
 }
 
 // hearing is a Server for events only.
@@ -166,16 +200,10 @@ func (h hearing) Handle(_ context.Context, m *carriage.Message) carriage.Answer 
 		f := &carriage.Fault{Code: carriage.CodeSecurity, Cause: errNoAgent}
 		return carriage.Answer{Body: h.Refusal(m.Form, f), Fault: f}
 	}
-	form, refused := sdl.FormOf(m.Body)
-	if refused == nil {
-		var v canonical.Value
-		if v, refused = sdl.Decode(m.Body, form, sdl.Limits{}); refused == nil {
-			var e *sdl.Envelope
-			if e, refused = sdl.Validate(v, sdl.Options{}); refused == nil && e.Type == sdl.TypeEvt {
-				h(e)
-				return carriage.Answer{}
-			}
-		}
+	e, refused := readSDL(m.Body)
+	if refused == nil && e.Type == sdl.TypeEvt {
+		h(e)
+		return carriage.Answer{}
 	}
 	if refused == nil {
 		return carriage.Answer{Fault: &carriage.Fault{Mismatch: true}}

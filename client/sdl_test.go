@@ -69,11 +69,11 @@ func TestAnswersOfSDLAreBelievedIfATrustedKeySignedThem(t *testing.T) {
 		code        sdl.Code
 	}{
 		"signed":                  {sdl.CTTask, task, &signer, "", ""},
-		"not signed":              {sdl.CTTask, task, nil, "client: the answer is not signed", ""},
-		"under a kid of nobody":   {sdl.CTTask, task, &seal.Signer{Kid: "x", Key: signer.Key}, `client: the answer is signed as "x", which is not trusted`, ""},
+		"not signed":              {sdl.CTTask, task, nil, "client: the envelope is not signed", ""},
+		"under a kid of nobody":   {sdl.CTTask, task, &seal.Signer{Kid: "x", Key: signer.Key}, `client: the envelope is signed as "x", which is not trusted`, ""},
 		"by another key":          {sdl.CTTask, task, &other, "seal: signature does not fit the envelope in either form", ""},
 		"an error that is signed": {sdl.CTState, state, &signer, refusal, sdl.UnsupportedCT},
-		"an error of nobody":      {sdl.CTState, state, nil, refusal + "\nclient: the answer is not signed", sdl.UnsupportedCT},
+		"an error of nobody":      {sdl.CTState, state, nil, refusal + "\nclient: the envelope is not signed", sdl.UnsupportedCT},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := asking(t, func(request canonical.Value) canonical.Value {
@@ -93,7 +93,7 @@ func TestAnswersOfSDLAreBelievedIfATrustedKeySignedThem(t *testing.T) {
 			}
 			who := func(id string) sdl.Identity { return sdl.Identity{AgentID: id, Name: id, Instance: "1", Role: "agent"} }
 			request := sdl.New(sdl.TypeReq, test.ct, who("did:key:caller"), who("did:web:server.example"), payload, sdl.Writing{})
-			answer, err := c.AskSDL(t.Context(), sdl.JSON, request, trusted)
+			answer, err := c.AskSDL(t.Context(), sdl.JSON, request, SDLTrust{Signers: trusted})
 			switch {
 			case err == nil && test.want == "":
 				if answer.CT != sdl.CTState {

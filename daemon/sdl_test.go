@@ -420,6 +420,34 @@ func TestSDLTasksReachWorkersAndTheirStatesComeBack(t *testing.T) {
 	}
 }
 
+// A state goes to the session that asked for the task, also when the agent has used another one
+// since; and to another one when it asks there for the same task.
+func TestSDLStatesGoToTheSessionThatAsked(t *testing.T) {
+	a := open(t, "a", sdlOpen)
+	steps := make(chan struct{})
+	a.agent("digger", func(_ context.Context, _ *a2a.Task, event func(string, []byte) error) ([]byte, error) {
+		<-steps
+		if err := event("digging", nil); err != nil {
+			return nil, err
+		}
+		<-steps
+		return nil, nil
+	}, "sdl/task.v1")
+	asking, other := a.speak(t), a.speak(t)
+	task := sdlRequest(sdl.CTTask, sdlTask)
+	asking.ask(t, sdl.JSON, task)
+	other.ask(t, sdl.JSON, sdlToolCall("sys.ping"))
+	steps <- struct{}{}
+	if got := string(asking.told(t).Get("payload").AppendJSON(nil)); !strings.Contains(got, `"working"`) || len(other.events) > 0 {
+		t.Errorf("the session that asked got %s, the other one %d events", got, len(other.events))
+	}
+	other.ask(t, sdl.JSON, task)
+	steps <- struct{}{}
+	if got := string(other.told(t).Get("payload").AppendJSON(nil)); !strings.Contains(got, `"completed"`) || len(asking.events) > 0 {
+		t.Errorf("the session that asked last got %s, the one before %d events", got, len(asking.events))
+	}
+}
+
 // digger is an agent that carries out tasks of A2A-SDL, and lasts longer than the daemon.
 type digger struct {
 	t   *testing.T

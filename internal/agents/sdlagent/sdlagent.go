@@ -76,8 +76,8 @@ type Agent struct {
 
 	mu     sync.Mutex
 	closed bool
-	most   int                 // tasks
-	tasks  map[string]struct{} // unfinished tasks, by key
+	most   int                // tasks
+	tasks  map[string]*origin // unfinished tasks, by key
 	going  sync.WaitGroup
 }
 
@@ -105,7 +105,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if o.Records == nil {
 		return nil, errors.New("sdlagent: no Records")
 	}
-	a := &Agent{opts: o, most: o.Tasks, links: newLinks(o.Inside), tasks: make(map[string]struct{})}
+	a := &Agent{opts: o, most: o.Tasks, links: newLinks(o.Inside), tasks: make(map[string]*origin)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.SetLanguage(o.Language); err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/slimwire/swp/internal/backoff"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/relay"
 	carriage "github.com/slimwire/swp/profiles/sdl"
@@ -30,12 +29,12 @@ func Topic(agentID string) string { return carriage.Topic + agentID }
 // states sends the states of one task, in order. The base of each is the hash of the
 // previous state.
 type states struct {
-	agent   *Agent
-	session profiles.Session // the session of the request; may be nil
-	work    *work
-	key     string
-	state   canonical.Value
-	n       int // number of the last state
+	agent *Agent
+	from  *origin
+	work  *work
+	key   string
+	state canonical.Value
+	n     int // number of the last state
 }
 
 // working reports once that work on the task has begun.
@@ -144,8 +143,8 @@ const (
 	tellTries = 8                // of the relay
 )
 
-// deliver sends an event to the session of the agent. If that fails, it stores the event in
-// the relay.
+// deliver sends an event to the session of the request, else to the last one of the agent. If
+// that fails, it stores the event in the relay.
 func (s *states) deliver(id string, body []byte) {
 	a, w := s.agent, s.work
 	var err error
@@ -169,11 +168,11 @@ func (s *states) deliverOnce(id string, body []byte) error {
 			return err
 		}
 	}
-	session, ok := a.opts.Told(w.Identity, w.Agent)
+	session, ok := a.asker(s.from)
 	if !ok {
-		session = s.session
+		session, ok = a.opts.Told(w.Identity, w.Agent)
 	}
-	if session != nil && session.Context().Err() == nil {
+	if ok && session.Context().Err() == nil {
 		if err := carriage.Tell(ctx, session, body); err == nil {
 			return nil
 		}

@@ -103,7 +103,8 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	if err != nil {
 		return fmt.Errorf("sdlagent: %w", err)
 	}
-	known, err := a.enter(key)
+	session, _ := ctx.Value(sessionKey{}).(profiles.Session)
+	from, known, err := a.enter(key, session)
 	if err != nil {
 		return err
 	}
@@ -113,9 +114,10 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	switch {
 	case err == nil && !p.Wrote && !w.repeats(p.Current):
 		err = errOtherTask
-	case err == nil && !known:
-		session, _ := ctx.Value(sessionKey{}).(profiles.Session)
-		if a.spawn(func() { a.follow(key, w, session) }) {
+	case err == nil && known:
+		a.moved(from, session)
+	case err == nil:
+		if a.spawn(func() { a.follow(key, w, from) }) {
 			return nil
 		}
 		err = errClosed // the task is stored, and continues after a restart
@@ -137,18 +139,38 @@ func (w *work) repeats(stored []byte) bool {
 	return reflect.DeepEqual(&first, w)
 }
 
+// origin is where the request for a task came from.
+type origin struct {
+	session profiles.Session // the last on which it came; nil after a restart. Guarded by mu of the agent
+}
+
 // enter registers a task, and reports whether it is in progress already.
-func (a *Agent) enter(key string) (known bool, err error) {
+func (a *Agent) enter(key string, session profiles.Session) (from *origin, known bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, known = a.tasks[key]; known {
-		return true, nil
+	if from, known = a.tasks[key]; known {
+		return from, true, nil
 	}
 	if len(a.tasks) >= a.most {
-		return false, errTasks
+		return nil, false, errTasks
 	}
-	a.tasks[key] = struct{}{}
-	return false, nil
+	from = &origin{session}
+	a.tasks[key] = from
+	return from, false, nil
+}
+
+// moved records that the request for a task has come again on another session.
+func (a *Agent) moved(from *origin, session profiles.Session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	from.session = session
+}
+
+// asker returns the session of the request for a task, if it is open.
+func (a *Agent) asker(from *origin) (profiles.Session, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return from.session, from.session != nil && from.session.Context().Err() == nil
 }
 
 func (a *Agent) leave(key string) {
@@ -169,10 +191,11 @@ func (a *Agent) recallTasks(ctx context.Context) error {
 			fault = fmt.Errorf("sdlagent: stored task: %w", err)
 			return false
 		}
+		from := new(origin)
 		a.mu.Lock()
-		a.tasks[key] = struct{}{} // even above the limit, because the task was accepted
+		a.tasks[key] = from // even above the limit, because the task was accepted
 		a.mu.Unlock()
-		return a.spawn(func() { a.follow(key, w, nil) })
+		return a.spawn(func() { a.follow(key, w, from) })
 	})
 	return errors.Join(err, fault)
 }
@@ -180,11 +203,10 @@ func (a *Agent) recallTasks(ctx context.Context) error {
 // pauses are the delays between retries.
 var pauses = backoff.Exponential{First: time.Second, Longest: 30 * time.Second}
 
-// follow runs a task to its end and reports its states. session is the session of the
-// request; nil after a restart.
-func (a *Agent) follow(key string, w *work, session profiles.Session) {
+// follow runs a task to its end and reports its states.
+func (a *Agent) follow(key string, w *work, from *origin) {
 	defer a.leave(key)
-	s := &states{agent: a, work: w, key: key, session: session}
+	s := &states{agent: a, work: w, key: key, from: from}
 	var result *a2a.Result
 	for n := 0; ; n++ {
 		var err error

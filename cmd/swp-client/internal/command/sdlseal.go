@@ -88,11 +88,17 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 	if s.form == formJSON {
 		out.Signer.Form = seal.JSON
 	}
-	if out.Nonce == "" {
-		out.Nonce = rand.Text()
-	}
 	out.Signer.Key, err = seal.ParseSigningKey(strings.TrimSpace(string(text)))
-	return out, err
+	return s.anew(out), err
+}
+
+// anew returns how for another envelope: with a nonce that was not used, if it signs.
+func (s *sealing) anew(how client.Sealing) client.Sealing {
+	if s.nonce == "" && s.sign != "" {
+		how.Nonce = rand.Text()
+	}
+	how.Expires = time.Now().Add(s.expires)
+	return how
 }
 
 // readEnvelope reads an envelope in either form.

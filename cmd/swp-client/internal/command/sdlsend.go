@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/profiles/all"
 	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
@@ -20,6 +22,7 @@ type sdlSend struct {
 	from, to, ct, tool string
 	envelope, follow   bool
 	trust              []string
+	patience           time.Duration
 }
 
 func newSDLSend(f *flags) *cobra.Command {
@@ -33,7 +36,10 @@ trace.parent_span_id), and with --trust signed with one of those keys.
 
 With --tool the payload has the arguments of a tool; with --envelope it is a whole
 envelope, which may be sealed. With --follow the states of a task are printed as they
-arrive, until the last one.
+arrive, each once, until the last one; with --trust only those that one of the keys has
+signed. After a lost connection the request is sent again with the same id, which makes it
+the same task, and the relay is read, topic sdl/AGENT, if a rule allows it. An envelope
+with a nonce cannot be sent again: then its states come from the relay only.
 
 With ADDR/PARTNER the envelope goes to that partner of the endpoint, octet for octet.
 
@@ -53,7 +59,14 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 	p.BoolVar(&s.envelope, "envelope", false, "the payload is a whole envelope")
 	p.BoolVar(&s.follow, "follow", false, "wait for the states of a task")
 	p.StringArrayVar(&s.trust, "trust", nil, "`KID=PUBLIC`, or @FILE, of a key that signs the answer (repeatable)")
+	p.DurationVar(&s.patience, "patience", 0, "with --follow: how long the endpoint may be unreachable; 0 = no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case s.patience < 0:
+			return &usageError{"--patience is at least 0"}
+		case s.patience > 0 && !s.follow:
+			return &usageError{"--patience is for --follow, which is missing"}
+		}
 		v, err := s.request(f, args[1])
 		if err != nil {
 			return err
@@ -62,10 +75,18 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 		if err != nil {
 			return err
 		}
+		trusted, err := f.verifyKeys("--trust", s.trust)
+		if err != nil {
+			return err
+		}
+		trust := client.SDLTrust{Signers: trusted}
+		if s.follow {
+			return s.follows(cmd.Context(), f, args[0], v, how, trust)
+		}
 		if v, err = how.Seal(v); err != nil {
 			return err
 		}
-		return s.send(cmd.Context(), f, args[0], v)
+		return s.send(cmd.Context(), f, args[0], v, trust)
 	}
 	return cmd
 }
@@ -111,25 +132,12 @@ func (s *sdlSend) request(f *flags, arg string) (canonical.Value, error) {
 	return sdl.New(sdl.TypeReq, s.ct, who(s.from), who(s.to), payload, sdl.Writing{}).With("trace", trace), nil
 }
 
-func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonical.Value) error {
-	trusted, err := f.verifyKeys("--trust", s.trust)
-	if err != nil {
-		return err
-	}
-	events := make(chan *sdl.Envelope, 16)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	set, err := client.NewSDL(func(e *sdl.Envelope) {
-		select {
-		case events <- e:
-		case <-ctx.Done():
-		}
-	})
+func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonical.Value, trust client.SDLTrust) error {
+	set, err := client.NewSDL(client.SDLOptions{Stopped: f.stopped})
 	if err != nil {
 		return err
 	}
 	defer set.Close()
-	defer stop() // whoever hears more than is waited for
 	c, err := f.dialAs(ctx, address, set)
 	if err != nil {
 		return err
@@ -137,14 +145,57 @@ func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonica
 	defer c.Close()
 	asking, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	answer, err := c.AskSDL(asking, s.encoding(), v, trusted)
-	if answer != nil && f.asJSON {
+	answer, err := c.AskSDL(asking, s.encoding(), v, trust)
+	if answer != nil {
+		if shown := f.printAnswer(answer); shown != nil {
+			return shown
+		}
+	}
+	return sdlAdvice(err)
+}
+
+// follows sends a request and prints what becomes of its task.
+func (s *sdlSend) follows(ctx context.Context, f *flags, address string, v canonical.Value, how client.Sealing, trust client.SDLTrust) error {
+	o := client.SDLFollower{
+		Connect: func(ctx context.Context, set *all.Set) (*client.Client, error) { return f.dialAs(ctx, address, set) },
+		Profile: client.SDLOptions{Stopped: f.stopped},
+		Request: v, Form: s.encoding(), Trust: trust, Silence: f.timeout, Patience: s.patience,
+		Answered: f.printAnswer,
+		State: func(e *sdl.Envelope) error {
+			if f.asJSON {
+				return f.writeEnvelope(sdl.JSON, e.Value)
+			}
+			return f.writeEnvelope(sdl.JSON, e.Payload)
+		},
+		Ignored: func(err error) { f.warnf("a state of the task is not believed: %v", err) },
+		Lost: func(err error, pause time.Duration) {
+			f.warnf("%s; again in %v", lost(err), pause.Round(time.Millisecond))
+		},
+	}
+	if s.nonce == "" && v.Get("sec").Get("replay").IsNull() {
+		o.Seal = func(v canonical.Value) (canonical.Value, error) {
+			how := s.anew(how)
+			return how.Seal(v)
+		}
+	} else {
+		var err error
+		if o.Request, err = how.Seal(v); err != nil {
+			return err
+		}
+	}
+	return sdlAdvice(o.Follow(ctx))
+}
+
+// printAnswer prints an answer, and returns whether a tool has failed. Of errors it prints
+// the envelope only.
+func (f *flags) printAnswer(answer *sdl.Envelope) error {
+	if f.asJSON {
 		if err := f.writeEnvelope(sdl.JSON, answer.Value); err != nil {
 			return err
 		}
 	}
-	if err != nil {
-		return sdlAdvice(err)
+	if answer.CT == sdl.CTError {
+		return nil
 	}
 	if !f.asJSON {
 		f.printf("%s\n", answer.Payload.AppendJSON(nil))
@@ -152,10 +203,7 @@ func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonica
 	if ok, said := answer.Payload.Get("ok").Bool(); answer.CT == sdl.CTToolResult && said && !ok {
 		return errors.New("the tool has failed")
 	}
-	if !s.follow || answer.CT != sdl.CTState {
-		return nil
-	}
-	return f.followStates(ctx, events, v)
+	return nil
 }
 
 // sdlAdvice says more about what endpoints refuse.
@@ -168,38 +216,4 @@ func sdlAdvice(err error) error {
 		return advise(err, "Its operator has to set sdl.agent_id, sdl.keys and, for tools, sdl.tools.allow in the configuration of swpd. An endpoint that only\npasses envelopes on needs none of these: give the address of the partner (ADDR/PARTNER), or have sdl.routes name it.")
 	}
 	return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
-}
-
-// followStates prints what becomes of the task of a request.
-func (f *flags) followStates(ctx context.Context, events <-chan *sdl.Envelope, request canonical.Value) error {
-	span, _ := request.Get("trace").Get("span_id").Text()
-	for {
-		var e *sdl.Envelope
-		select {
-		case e = <-events:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if e.CT != sdl.CTState || e.Trace == nil || e.Trace.ParentSpanID != span {
-			continue
-		}
-		shown := e.Payload
-		if f.asJSON {
-			shown = e.Value
-		}
-		if err := f.writeEnvelope(sdl.JSON, shown); err != nil {
-			return err
-		}
-		for op := range e.Payload.Get("patch").All() {
-			if path, _ := op.Get("path").Text(); path != "/status" {
-				continue
-			}
-			switch status, _ := op.Get("value").Text(); status {
-			case "completed":
-				return nil
-			case "failed":
-				return errors.New("the task has failed")
-			}
-		}
-	}
 }
