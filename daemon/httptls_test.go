@@ -138,3 +138,27 @@ func TestAuthoritiesOfCallersAreNotThoseOfPeers(t *testing.T) {
 	}
 	d.await(`"reason":"untrusted"`)
 }
+
+// The policy for TLS is that of docs/tls.md.
+func TestTL26NoSessionOfAnHTTPFrontIsResumed(t *testing.T) {
+	d, _, roots := tlsFront(t)
+	cache := tls.NewLRUClientSessionCache(8)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for range 2 {
+			conf := &tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version, ClientSessionCache: cache}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}, Timeout: patience}
+			resp, err := client.Get(d.front() + "/mcp") //nolint:noctx // has a timeout
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body) // its tickets come before the answer
+			_ = resp.Body.Close()
+			if resp.TLS.DidResume || resp.TLS.Version != version {
+				t.Errorf("%s: resumed: %v, %s", tls.VersionName(version), resp.TLS.DidResume, tls.VersionName(resp.TLS.Version))
+			}
+			if want := tls.X25519MLKEM768; version == tls.VersionTLS13 && resp.TLS.CurveID != want {
+				t.Errorf("key exchange %v, want %v", resp.TLS.CurveID, want)
+			}
+		}
+	}
+}

@@ -16,9 +16,16 @@ import (
 // The last has MCP servers, the first an HTTP front.
 func row(t *testing.T, transport, servers string, names ...string) *node {
 	t.Helper()
+	return rowIn(t, nil, transport, servers, names...)
+}
+
+// rowIn is row with variables in the environment of each swpd.
+func rowIn(t *testing.T, env []string, transport, servers string, names ...string) *node {
+	t.Helper()
 	nodes := make([]*node, len(names))
 	for i, name := range names {
 		nodes[i] = prepared(t, "--name", "spiffe://"+name+".example/swpd")
+		nodes[i].env = env
 	}
 	for i, n := range slices.Backward(nodes) { // whom one dials is there
 		partners := ""

@@ -433,6 +433,29 @@ func TestDiallerIsToldThatTheServerRefusedIt(t *testing.T) {
 	}
 }
 
+// The policy for TLS is that of docs/tls.md.
+func TestTL26TheKeyExchangeIsPostQuantumUnlessThePeerCannot(t *testing.T) {
+	s := listen(t, quicconn.Options{})
+	for offered, want := range map[tls.CurveID]tls.CurveID{0: tls.X25519MLKEM768, tls.X25519: tls.X25519, tls.CurveP256: tls.CurveP256} {
+		config := s.ca.Policy(t, transporttest.Client).Client("127.0.0.1")
+		if offered != 0 {
+			config.CurvePreferences = []tls.CurveID{offered}
+		}
+		conn, err := quic.DialAddr(patience(t), s.Addr().String(), config, &quic.Config{})
+		if err != nil {
+			t.Errorf("%v: %v", offered, err)
+			continue
+		}
+		if _, err := s.Accept(patience(t)); err != nil {
+			t.Fatal(err)
+		}
+		if state := conn.ConnectionState(); state.TLS.CurveID != want || state.TLS.DidResume || state.Used0RTT {
+			t.Errorf("%v: key exchange %v, resumed: %v, early data: %v", offered, state.TLS.CurveID, state.TLS.DidResume, state.Used0RTT)
+		}
+		_ = conn.CloseWithError(0, "")
+	}
+}
+
 func TestTL25APeerThatDoesNotTrustThisEndpointIsNamed(t *testing.T) {
 	s := listen(t, quicconn.Options{})
 	policy := transporttest.PolicyOf(s.ca.Issue(t, transporttest.Named(transporttest.Client)), transporttest.NewCA(t).Pool())

@@ -449,3 +449,65 @@ func TestTL25APeerThatDoesNotTrustThisEndpointIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// The policy for TLS is that of docs/tls.md.
+func TestTL26TheKeyExchangeIsPostQuantumUnlessThePeerCannot(t *testing.T) {
+	s := listen(t, tlsconn.Options{})
+	for offered, want := range map[tls.CurveID]tls.CurveID{
+		0:          tls.X25519MLKEM768, // whatever Policy.Client offers
+		tls.X25519: tls.X25519, tls.CurveP256: tls.CurveP256, tls.CurveP384: tls.CurveP384,
+	} {
+		config := s.ca.Policy(t, transporttest.Client).Client("127.0.0.1")
+		if offered != 0 {
+			config.CurvePreferences = []tls.CurveID{offered}
+		}
+		conn := tls.Client(dialTCP(t, s.addr()), config)
+		if err := conn.HandshakeContext(t.Context()); err != nil {
+			t.Errorf("%v: %v", offered, err)
+			continue
+		}
+		s.accept(t)
+		if state := conn.ConnectionState(); state.CurveID != want || state.Version != tls.VersionTLS13 || state.DidResume {
+			t.Errorf("%v: key exchange %v, %s, resumed: %v", offered, state.CurveID, tls.VersionName(state.Version), state.DidResume)
+		}
+	}
+}
+
+func TestTL26TicketsOfAServerAreNotUsed(t *testing.T) {
+	ca := transporttest.NewCA(t)
+	config := ca.Policy(t, transporttest.Server).Server()
+	config.SessionTicketsDisabled = false
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := make(chan tls.ConnectionState, 2)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range cap(states) {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*tls.Conn).Handshake()
+			states <- c.(*tls.Conn).ConnectionState()
+			_, _ = c.Write([]byte{0, 0, 0, 1, 0}) // behind its tickets
+			_ = c.Close()
+		}
+	}()
+	policy := ca.Policy(t, transporttest.Client)
+	for range cap(states) {
+		c, err := tlsconn.Dial(t.Context(), ln.Addr().String(), policy, tlsconn.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		transporttest.NewRaw(t, c).ReadFrame()
+		_, _ = c.Close(0), <-c.Context().Done()
+		if state := <-states; state.DidResume || state.CurveID != tls.X25519MLKEM768 {
+			t.Errorf("key exchange %v, resumed: %v", state.CurveID, state.DidResume)
+		}
+	}
+	_ = ln.Close()
+	<-done
+}

@@ -136,7 +136,10 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("http.tls: %w", err)
 	}
-	c := &secured{file: conf.Cert, Config: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	c := &secured{file: conf.Cert, Config: &tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+		SessionTicketsDisabled: true, // each connection is judged by the present certificates
+	}}
 	if len(conf.CA) == 0 {
 		return c, nil
 	}
