@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -84,5 +85,44 @@ func TestRS05PaceBoundsTheOctetsThatAreQueued(t *testing.T) {
 			t.Error(err)
 		}
 		w.Fail(nil)
+	})
+}
+
+// Queued octets count by connection, because they take memory. Queued frames count by stream:
+// what is sent on one stream is not refused because the peer does not read another.
+func TestRS05QueuedFramesCountByStream(t *testing.T) {
+	const bound = 8
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan profiles.Responder, 1)
+		multiplexed := func() (a, b transport.Conn) {
+			return transport.NewPipe(transport.PipeOptions{Multiplexed: true, Buffer: 1})
+		}
+		r := newRigOn(t, multiplexed, endpoint.Options{Bounds: endpoint.Bounds{OutboundFrames: bound}}, holdLong(held))
+		r.send(t, request("0123456789abcdef", "x"))
+		full := <-held
+		r.open(t)
+		r.send(t, request("fedcba9876543210", "x"))
+		other := <-held
+		send := func(w profiles.Responder, n int) {
+			t.Helper()
+			for i := range n {
+				if err := w.Send(e1.Envelope{MsgType: typeAnswer, Payload: []byte("x")}); err != nil {
+					t.Fatalf("frame %d of a stream with a bound of %d: %v", i+1, bound, err)
+				}
+			}
+		}
+		send(full, bound)
+		send(other, bound-1)
+		time.Sleep(2 * time.Second) // the peer reads neither
+		send(other, 1)
+		if err := full.Send(e1.Envelope{MsgType: typeAnswer}); err == nil {
+			t.Errorf("a stream has more than %d frames of a peer that does not read it", bound)
+		}
+		for range bound {
+			r.wantEcho(t, "fedcba9876543210", "x") // only the full stream was reset
+		}
+		send(other, 1)
+		r.wantEcho(t, "fedcba9876543210", "x")
+		other.Fail(nil)
 	})
 }

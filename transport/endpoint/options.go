@@ -152,7 +152,7 @@ type Bounds struct {
 	InFlightBytes        int // frame octets held overall, default 256 MiB; those of deferred messages have as much again
 	InFlightBytesPerConn int // per connection, default 16 MiB; likewise
 	OutboundBytes        int // queued per connection, default 16 MiB; four times that with answers
-	OutboundFrames       int // queued per connection, default 1,024
+	OutboundFrames       int // queued per stream, default 1,024; likewise
 
 	ErrorBudget int // refused messages per connection and minute, default 16
 	PaceBudget  int // refusals for pace or by the access rules per connection and minute, default 1,024
