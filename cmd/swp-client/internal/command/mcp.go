@@ -331,11 +331,11 @@ ends, calls in flight are answered first; --timeout is then the maximum silence 
 server.
 
 Lost connections are hidden from the client: the next message is sent over a new one.
-This tries to connect until the endpoint has been unreachable for ten seconds, and once
-more after that. A call in flight is answered with an error, because it may have been
-executed. A session (MCP up to 2025-11-25) is kept alive. If the endpoint has restarted,
-the session is opened again with the client's messages, unless the server has changed.
--v reports lost connections.
+If the endpoint cannot be reached, this tries for ten seconds; after that each further
+message is tried once. A call in flight is answered with an error, because it may have
+been executed. A session (MCP up to 2025-11-25) is kept alive. If the endpoint has
+restarted, the session is opened again with the client's messages, unless the server has
+changed. -v reports lost connections.
 
 As an entry of mcpServers:
 
