@@ -1,9 +1,10 @@
-// Package fair divides what identities share: Queue gives them turns, and Shares gives them
-// places. Both know two levels: first the peers, then the callers that one peer asserts
-// (profiles.OnBehalf), so that no peer gains by the number of its callers.
+// Package fair divides what identities share: Queue gives them turns, Shares gives them
+// places, and Slots lets goroutines wait for places in turn. All know two levels: first the
+// peers, then the callers that one peer asserts (profiles.OnBehalf), so that no peer gains by
+// the number of its callers.
 //
-// Neither type is safe for concurrent use: the mutex of the pool guards it. Their zero values
-// are ready. In the long run no operation allocates.
+// Queue and Shares are not safe for concurrent use: the mutex of the pool guards them. Their
+// zero values are ready. In the long run no operation allocates.
 package fair
 
 // fifo is a queue of values in a buffer that is used again.

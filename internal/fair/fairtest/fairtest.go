@@ -50,6 +50,54 @@ func Row(t *testing.T, pool, unit string, alone, beside int) {
 	t.Errorf("%s has no row of %s", file, pool)
 }
 
+// Identities of Places.
+const (
+	Alice   = "spiffe://test.invalid/alice"
+	Mallory = "spiffe://test.invalid/mallory"
+)
+
+// Places measures a pool of places and checks its row in the table. Alice and Mallory ask for
+// more places than there are, Mallory first and three times as often; in each round the one with
+// more places gives one back. open makes a new pool: take asks for a place, and give returns
+// one.
+func Places(t *testing.T, pool, unit string, open func(t *testing.T) (take func(who string) bool, give func(who string))) {
+	t.Helper()
+	measure := func(t *testing.T, who ...string) int {
+		take, give := open(t)
+		has := map[string]int{}
+		for round := 0; ; round++ {
+			for _, one := range who {
+				for range 4 {
+					if take(one) {
+						has[one]++
+					}
+				}
+			}
+			if round == 40 {
+				break
+			}
+			most := Alice
+			if has[Mallory] > has[Alice] {
+				most = Mallory
+			}
+			give(most)
+			has[most]--
+		}
+		for range has[Mallory] {
+			give(Mallory)
+		}
+		alice := has[Alice]
+		for range alice {
+			give(Alice)
+		}
+		return alice
+	}
+	var alone, beside int
+	t.Run("alone", func(t *testing.T) { alone = measure(t, Alice, Alice, Alice) })
+	t.Run("flooded", func(t *testing.T) { beside = measure(t, Mallory, Mallory, Mallory, Alice) })
+	Row(t, pool, unit, alone, beside)
+}
+
 // table finds the document from the folder of a package.
 func table(t *testing.T) string {
 	for dir := "."; ; dir = filepath.Join(dir, "..") {
