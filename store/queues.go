@@ -32,8 +32,9 @@ type Queues interface {
 	// commit.
 	Holds(space, queue string) Room
 
-	// Lease submits the lease, until a time, of the item of a queue that has been due
-	// longest. Data of more than most octets is not in the result; use Data.
+	// Lease submits the lease, until a time, of an item of a queue: of the owner in turn, the
+	// item that has been due longest. A short queue may be served in its own order. Data of more
+	// than most octets is not in the result; use Data.
 	Lease(space, queue string, most int, until time.Time, done func(LeaseResult))
 
 	// LeaseExpired leases an expired item of any queue of a space. It does not count as a

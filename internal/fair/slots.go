@@ -6,8 +6,8 @@ import (
 )
 
 // Slots are places that goroutines wait for. A free place goes to the first waiting identity
-// in turn that may have one more by the rules of Shares. Slots are safe for concurrent use.
-// In the long run no operation allocates.
+// in turn whose share allows one more. Slots are safe for concurrent use. In the long run no
+// operation allocates.
 type Slots struct {
 	mu      sync.Mutex
 	shares  Shares

@@ -55,6 +55,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/store"
@@ -93,8 +94,8 @@ type Options struct {
 	// 256 KiB, at most MaxChunk. It has to fit the payload limit of the channel.
 	Chunk int
 
-	// Downloads is how many GETs are answered at once, DownloadsPerIdentity for one
-	// identity; default 256 and 16. More are refused as retryable.
+	// Downloads is how many GETs are answered at once, which identities share, and
+	// DownloadsPerIdentity how many for one; default 256 and 16. More are refused as retryable.
 	Downloads, DownloadsPerIdentity int
 
 	// Abandoned is how long an incomplete upload without messages is kept; default 24
@@ -162,7 +163,8 @@ type Service struct {
 	offerers  profiles.PerSession[offerers]
 	uploads   uploads
 	downloads downloads
-	lists     chan struct{} // slots for listings
+	lists     *fair.Slots // of listings
+	reads     *fair.Slots // of chunks that are read
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
@@ -170,8 +172,12 @@ type Service struct {
 
 var errClosed = errors.New("artifact: closed")
 
-// lists is how many listings are made at the same time; more wait.
-const lists = 4
+// lists is how many listings are made at the same time, and reads how many chunks are read;
+// more wait, and identities take turns.
+const (
+	lists = 4
+	reads = 8
+)
 
 // New returns a Service. It fails if an option is out of range. The caller closes
 // it.
@@ -180,9 +186,8 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, lists: make(chan struct{}, lists)}
+	s := &Service{opts: opts, lists: fair.NewSlots(lists), reads: fair.NewSlots(reads)}
 	s.uploads.live = make(map[string]*upload)
-	s.downloads.byIdentity = make(map[string]int)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.limits.Store(&opts)
 	s.profile = &profiles.Profile{

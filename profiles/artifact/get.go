@@ -8,28 +8,30 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 )
 
 // downloads counts the GETs that are being answered.
 type downloads struct {
-	mu         sync.Mutex
-	byIdentity map[string]int
-	all        int
-	closed     bool
-	work       sync.WaitGroup
+	mu     sync.Mutex
+	places fair.Shares
+	closed bool
+	work   sync.WaitGroup
 }
 
-// enter counts one more, unless a bound is reached.
+// enter counts one more, unless a bound is reached. Identities share the places.
 func (d *downloads) enter(o *Options, identity string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || d.all >= o.Downloads || d.byIdentity[identity] >= o.DownloadsPerIdentity {
+	if d.closed || d.places.Of(identity) >= o.DownloadsPerIdentity {
 		return errDownloads
 	}
-	d.all++
-	d.byIdentity[identity]++
+	d.places.Bound(o.Downloads)
+	if fault := d.places.Take(identity, 1).Refuse(errDownloads); fault != nil {
+		return fault
+	}
 	d.work.Add(1)
 	return nil
 }
@@ -38,11 +40,15 @@ func (d *downloads) enter(o *Options, identity string) error {
 func (d *downloads) leave(identity string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.all--
-	if d.byIdentity[identity]--; d.byIdentity[identity] == 0 {
-		delete(d.byIdentity, identity)
-	}
+	d.places.Give(identity, 1)
 	d.work.Done()
+}
+
+// Pools returns who uses the downloads, and the reads of octets and listings.
+func (s *Service) Pools() []fair.Pool {
+	s.downloads.mu.Lock()
+	defer s.downloads.mu.Unlock()
+	return []fair.Pool{s.downloads.places.Pool("artifact downloads"), s.reads.Pool("artifact reads"), s.lists.Pool("artifact listings")}
 }
 
 // close refuses new downloads, and waits for the current ones.
@@ -172,7 +178,7 @@ func (s *Service) answer(ctx context.Context, identity string, m *Get, w profile
 		}
 		n := min(uint64(chunk), end-at)
 		last := at+n == end // an empty range also has one chunk
-		if err := s.send(ctx, a, &Chunk{ArtifactID: m.ArtifactID, ChunkIndex: index, Offset: at}, int(n), last, w); err != nil || last {
+		if err := s.send(ctx, identity, a, &Chunk{ArtifactID: m.ArtifactID, ChunkIndex: index, Offset: at}, int(n), last, w); err != nil || last {
 			return err
 		}
 		at += n
@@ -182,13 +188,18 @@ func (s *Service) answer(ctx context.Context, identity string, m *Get, w profile
 // carriers are buffers for chunks being sent.
 var carriers = sync.Pool{New: func() any { return new(carrier) }}
 
-// send reads the octets of one chunk and sends it. last says that it ends the range.
-func (s *Service) send(ctx context.Context, a *found, c *Chunk, n int, last bool, w profiles.Responder) error {
+// send reads the octets of one chunk for an identity and sends it. last says that it ends the range.
+func (s *Service) send(ctx context.Context, to string, a *found, c *Chunk, n int, last bool, w profiles.Responder) error {
 	buf := carriers.Get().(*carrier) //nolint:errcheck // the pool holds nothing else
 	defer carriers.Put(buf)
 	c.Data = buf.room(n)
 	if n > 0 {
-		switch got, ok, err := s.opts.Store.ReadAt(ctx, a.name, a.version, c.Data, c.Offset); {
+		if err := s.reads.Take(ctx, to); err != nil {
+			return err
+		}
+		got, ok, err := s.opts.Store.ReadAt(ctx, a.name, a.version, c.Data, c.Offset)
+		s.reads.Give(to)
+		switch {
 		case err != nil:
 			return unavailable(err)
 		case !ok || got < n:

@@ -12,12 +12,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/store"
@@ -441,4 +445,71 @@ func TestSinksAndSourcesThatFailEndIt(t *testing.T) {
 	if err := u.Send(patient(t), p); !errors.Is(err, io.EOF) {
 		t.Errorf("%v, want the error of the source", err)
 	}
+}
+
+func TestRS27DownloadsOfOneIdentityLeavePlacesForAnother(t *testing.T) {
+	fairtest.Places(t, "artifacts: downloads", "places of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		gate := &slowFinds{Blobs: disk(t, "", filestore.Options{}), in: make(chan struct{}), out: map[string]chan struct{}{
+			fairtest.Alice: make(chan struct{}), fairtest.Mallory: make(chan struct{}),
+		}}
+		s := serve(t, "pipe", artifact.Options{Store: gate, Downloads: 16, DownloadsPerIdentity: 16}, endpoint.Bounds{ErrorBudget: 10_000, PaceBudget: 10_000})
+		s.dial(bob).put(t, "a", []byte("x"))
+		gate.on.Store(true)
+		t.Cleanup(func() { gate.on.Store(false) })
+		peers := map[string]*peer{}
+		m := &artifact.Get{ArtifactID: []byte("a")}
+		take := func(who string) bool {
+			if peers[who] == nil {
+				peers[who] = s.dial(who)
+			}
+			call, err := peers[who].Call(patient(t), e1.Envelope{ProfileID: artifact.ProfileID, MsgType: artifact.TypeGet, Payload: m.Append(nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(call.Close)
+			refused := make(chan *e1.Envelope, 1)
+			ctx, cancel := context.WithCancel(patient(t))
+			go func() {
+				defer close(refused)
+				if env, err := call.Recv(ctx); err == nil {
+					refused <- env
+				}
+			}()
+			select {
+			case <-gate.in:
+				cancel()
+				<-refused
+				return true
+			case env := <-refused:
+				cancel()
+				wantErr(t, "one more", *env, "RATE_LIMIT_EXCEEDED")
+				return false
+			}
+		}
+		return take, func(who string) {
+			before := s.service.Pools()[0].Used
+			gate.out[who] <- struct{}{}
+			for s.service.Pools()[0].Used == before {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+}
+
+// slowFinds is a store in which the artifacts of some identities are found slowly.
+type slowFinds struct {
+	store.Blobs
+	on  atomic.Bool
+	in  chan struct{}
+	out map[string]chan struct{}
+}
+
+func (s *slowFinds) Blob(name string) (version, size, mark uint64, tag []byte, ok bool) {
+	for who, out := range s.out {
+		if s.on.Load() && strings.Contains(name, who) {
+			s.in <- struct{}{}
+			<-out
+		}
+	}
+	return s.Blobs.Blob(name)
 }

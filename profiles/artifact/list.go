@@ -74,12 +74,10 @@ func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) 
 	if s.opts.Store == nil {
 		return json.Marshal(out)
 	}
-	select {
-	case s.lists <- struct{}{}:
-		defer func() { <-s.lists }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := s.lists.Take(ctx, peer.Identity); err != nil {
+		return nil, err
 	}
+	defer s.lists.Give(peer.Identity)
 	page, more, err := s.page(ctx, peer.Identity, in)
 	if err != nil {
 		return nil, err

@@ -57,6 +57,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -152,8 +153,8 @@ type Bus struct {
 	kept    atomic.Int64  // Options.Retention, changed
 	pending atomic.Int64  // octets that wait to be stored
 	rules   atomic.Uint64 // how often they have changed
-	readers chan struct{} // slots for reading the store
-	large   chan struct{} // slots for large records from the store
+	readers *fair.Slots   // for reading the store
+	large   *fair.Slots   // for large records from the store
 	naming  chan struct{} // the slot for storing a new name
 
 	live live
@@ -176,7 +177,7 @@ func New(opts Options) (*Bus, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	b := &Bus{opts: opts, readers: make(chan struct{}, storeReaders), large: make(chan struct{}, largeSlots), naming: make(chan struct{}, 1)}
+	b := &Bus{opts: opts, readers: fair.NewSlots(storeReaders), large: fair.NewSlots(largeSlots), naming: make(chan struct{}, 1)}
 	b.kept.Store(int64(opts.Retention))
 	b.tail.maxEntries, b.tail.maxOctets = opts.TailEntries, opts.TailOctets
 	b.tail.waiters.init(opts.Access)

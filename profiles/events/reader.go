@@ -28,7 +28,8 @@ func (b *Bus) reader(identity string, f *Filter) reader {
 type gather struct {
 	buf     []byte // headroom, then the records as elements of the batch
 	large   []byte // the octets of the only record, if it is large
-	slot    bool   // it holds a slot for large records
+	slot    string // identity that holds a slot for large records
+	held    bool   // there is one
 	full    int    // octets at which it is full, at most fullOctets
 	count   int
 	last    uint64 // number of the last record
@@ -45,6 +46,7 @@ const (
 
 	// storeReaders is how many subscriptions read the store at the same time. largeSlots is
 	// how many hold a large record from the store while it is sent: 128 MiB at most.
+	// Identities share both.
 	// Records in the tail are not copied.
 	storeReaders = 4
 	largeSlots   = 16
@@ -66,10 +68,10 @@ func newGather(room int) *gather {
 // free returns g to its Bus. Nothing of g may be used afterwards.
 func (g *gather) free(b *Bus) {
 	clear(g.entries[:])
-	if g.slot {
-		<-b.large
+	if g.held {
+		b.large.Give(g.slot)
 	}
-	g.large, g.slot = nil, false
+	g.large, g.slot, g.held = nil, "", false
 	gathers.Put(g)
 }
 
@@ -170,7 +172,8 @@ func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err e
 	if store == nil {
 		return false, errSlow
 	}
-	if err := take(ctx, r.bus.readers); err != nil {
+	identity := r.rights.identity
+	if err := r.bus.readers.Take(ctx, identity); err != nil {
 		return false, err
 	}
 	seen, before := 0, r.pos
@@ -184,7 +187,7 @@ func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err e
 		case fault != nil:
 			return false
 		case len(data) > fullOctets && g.empty() && r.gets(&record):
-			if wants = !g.slot; wants {
+			if wants = !g.held; wants {
 				return false
 			}
 			record.octets = bytes.Clone(data)
@@ -195,7 +198,7 @@ func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err e
 		seen++
 		return seen < storeScan
 	})
-	<-r.bus.readers
+	r.bus.readers.Give(identity)
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
@@ -204,21 +207,11 @@ func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err e
 	case fault != nil || full:
 		return false, fault
 	case wants: // a slot; a goroutine that waits for one holds nothing else
-		err := take(ctx, r.bus.large)
-		g.slot = err == nil
-		return g.slot, err
+		err := r.bus.large.Take(ctx, identity)
+		g.slot, g.held = identity, err == nil
+		return g.held, err
 	case r.pos == before:
 		return false, errSlow // the next events are missing
 	}
 	return true, nil
-}
-
-// take waits for one of a number of slots.
-func take(ctx context.Context, slots chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -231,8 +231,10 @@ const cursorSize = 16
 // next batch, nil if that is due now. The subscriptions of one stream take turns: while
 // one waits for a slow peer, the others hold no buffers.
 func (s *subscription) next() (next *waiting, err error) {
-	if err := take(s.ctx, s.turn.slot); err != nil {
-		return nil, err
+	select {
+	case s.turn.slot <- struct{}{}:
+	case <-s.ctx.Done():
+		return nil, context.Cause(s.ctx)
 	}
 	defer func() { <-s.turn.slot }()
 	g := newGather(profiles.Room(s.lane, cursorSize))

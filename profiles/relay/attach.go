@@ -27,7 +27,6 @@ const defaultInFlight = 16
 // one process: the limits of an identity count the attachments here only.
 type account struct {
 	attachments map[*attachment]struct{}
-	reserved    int // sum of their max_in_flight
 }
 
 // attachment is a consumer of a topic.
@@ -85,25 +84,23 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	far := at.partner != ""
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reserved.Bound(s.limits.Load().InFlight)
 	switch {
 	case s.draining:
 		return errEnding
-	case s.reserved+a.places > s.limits.Load().InFlight:
-		return profiles.Busy(DetailBound, "relay: too many consumers")
-	case s.account(a.identity).reserved+a.places > s.limits.Load().IdentityInFlight:
-		s.tidyAccount(a.identity)
+	case s.reserved.Of(a.identity)+a.places > s.limits.Load().IdentityInFlight:
 		return profiles.Busy(DetailBound, "relay: too many consumers of this identity")
+	}
+	if fault := s.reserved.Ask(a.identity, a.places).Refuse(errConsumers); fault != nil {
+		return fault
 	}
 	if !far {
 		if err := a.confirm(a.places); err != nil {
-			s.tidyAccount(a.identity)
 			return err
 		}
 	}
-	account := s.account(a.identity)
-	account.attachments[a] = struct{}{}
-	account.reserved += a.places
-	s.reserved += a.places
+	s.account(a.identity).attachments[a] = struct{}{}
+	s.reserved.Force(a.identity, a.places)
 	if far {
 		s.work.Go(func() { a.follow(at) })
 		return nil
@@ -112,6 +109,8 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	s.work.Go(a.run)
 	return nil
 }
+
+var errConsumers = profiles.Busy(DetailBound, "relay: too many consumers")
 
 // confirm tells the consumer that it is attached.
 func (a *attachment) confirm(places int) error {
@@ -178,10 +177,8 @@ func (a *attachment) left() {
 	}
 	a.over = true
 	a.seat.leave()
-	account := s.accounts[a.identity]
-	delete(account.attachments, a)
-	account.reserved -= a.places
-	s.reserved -= a.places
+	delete(s.accounts[a.identity].attachments, a)
+	s.reserved.Give(a.identity, a.places)
 	s.tidyAccount(a.identity)
 	for _, it := range a.outbox {
 		s.giveBack(it)

@@ -72,7 +72,7 @@ func (at *attempt) send(it *item) (profiles.Call, outcome) {
 		it.tries = s.limits.Load().MaxAttempts
 		return nil, failed
 	}
-	r, release, err := s.load(at.ctx, it)
+	r, release, err := s.load(at.ctx, at.a.identity, it)
 	defer release()
 	switch {
 	case err == nil:

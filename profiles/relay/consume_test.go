@@ -12,6 +12,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -374,6 +375,34 @@ func TestConsumingNeedsARelay(t *testing.T) {
 		defer alone.Close()
 		if _, err := alone.Consume(t.Context(), plain, "orders", 0); err == nil {
 			t.Error("consumed without Options.Open")
+		}
+	})
+}
+
+func TestRS27ConsumersOfOneIdentityLeavePlacesForAnother(t *testing.T) {
+	fairtest.Places(t, "relay: places of consumers", "places of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		s := serve(t, "pipe", relay.Options{IdentityInFlight: 16, InFlight: 16})
+		peers, attached, n := map[string]*peer{}, map[string][]*relay.Consumer{}, 0
+		take := func(who string) bool {
+			if peers[who] == nil {
+				peers[who] = s.dial(who)
+			}
+			n++
+			c, err := peers[who].relay.Consume(t.Context(), peers[who], fmt.Sprint("topic ", n), 1)
+			if err != nil {
+				wantRPCError(t, err, rpc.CodeUnavailable)
+				return false
+			}
+			attached[who] = append(attached[who], c)
+			return true
+		}
+		return take, func(who string) {
+			last := len(attached[who]) - 1
+			attached[who][last].Close()
+			for s.set.Relay.Stats().Consumers != len(attached[fairtest.Alice])+len(attached[fairtest.Mallory])-1 {
+				time.Sleep(time.Millisecond)
+			}
+			attached[who] = attached[who][:last]
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 func (s *Service) bury(it *item, reason Reason) State {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseMargin)
 	defer cancel()
-	r, release, err := s.load(ctx, it)
+	r, release, err := s.load(ctx, "", it)
 	defer release()
 	if err != nil {
 		return Retry // the lease expires, and the next attempt repeats this

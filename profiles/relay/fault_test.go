@@ -152,8 +152,9 @@ func TestRS08NothingGrowsWithWhatPeersChoose(t *testing.T) {
 				wantPeerError(t, err, profiles.RateLimitExceeded.Alias())
 				refused++
 			}
-			if accepted != remembered || refused != 200 {
-				t.Fatalf("round %d: %d accepted, %d refused, want %d and 200", round, accepted, refused, remembered)
+			// One identity has seven eighths of the room.
+			if want := remembered - remembered/8; accepted != want || accepted+refused != remembered+200 {
+				t.Fatalf("round %d: %d accepted, %d refused, want %d and the others", round, accepted, refused, want)
 			}
 			p.leave()
 			// They die after an hour, and after another are forgotten.

@@ -100,7 +100,7 @@ func (h *herald) notify(it *item) bool {
 	s := h.s
 	ctx, cancel := s.within(s.limits.Load().AckTimeout)
 	defer cancel()
-	r, release, err := s.load(ctx, it)
+	r, release, err := s.load(ctx, "", it)
 	release()
 	if err != nil {
 		return false
@@ -150,7 +150,7 @@ func (s *Service) asked(id string) {
 func (s *Service) keepNoticed(it *item) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseMargin)
 	defer cancel()
-	r, release, err := s.load(ctx, it)
+	r, release, err := s.load(ctx, "", it)
 	defer release()
 	if err != nil {
 		return // the notice is repeated

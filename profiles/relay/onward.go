@@ -219,7 +219,7 @@ func (f *onward) publish(it *item, lane profiles.Lane) {
 		return
 	}
 	ctx, cancel := s.within(it.until.Sub(s.opts.Now()) - leaseMargin)
-	r, release, err := s.load(ctx, it)
+	r, release, err := s.load(ctx, f.session.Peer().Identity, it)
 	if err != nil {
 		release()
 		cancel()

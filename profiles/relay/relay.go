@@ -60,6 +60,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -149,8 +150,8 @@ type Options struct {
 	MaxAnswer int
 
 	// MaxInFlight limits max_in_flight of one attachment; default 128. IdentityInFlight and
-	// InFlight limit the sums for one identity and for all; default 4,096 and 16,384.
-	// Further attachments are refused.
+	// InFlight limit the sums for one identity and for all, who share it; default 4,096 and
+	// 16,384. Further attachments are refused.
 	MaxInFlight, IdentityInFlight, InFlight int
 
 	// Heartbeat is the pause between stream items to a consumer without deliveries; default
@@ -283,7 +284,7 @@ type Service struct {
 	expiry  expiry
 	sweeper sweeper
 	inboxes inboxes
-	large   chan struct{} // slots for items that are read separately from the Store
+	large   *fair.Slots // for items that are read separately from the Store
 
 	ctx   context.Context // ends with Close
 	close context.CancelCauseFunc
@@ -294,7 +295,7 @@ type Service struct {
 	closed    bool
 	feeds     map[string]*feed // by name of the queue
 	accounts  map[string]*account
-	reserved  int // the sum of max_in_flight
+	reserved  fair.Shares // the sum of max_in_flight
 	heralds   map[heraldKey]*herald
 	heralding map[profiles.Session][]string // the publishers of which each is told
 	attempts  map[attemptKey][]*attempt
@@ -310,7 +311,7 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, counters: newCounters(), large: make(chan struct{}, largeSlots),
+		opts: opts, counters: newCounters(), large: fair.NewSlots(largeSlots),
 		feeds: make(map[string]*feed), accounts: make(map[string]*account), heralds: make(map[heraldKey]*herald), heralding: make(map[profiles.Session][]string),
 		attempts: make(map[attemptKey][]*attempt), notices: make(map[string]func()), links: make(map[string]*onward),
 		lanes: make(map[profiles.Session]*sharedLane),

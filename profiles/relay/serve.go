@@ -188,7 +188,7 @@ func (s *Service) stand(ctx context.Context, id string) (state State, attempts u
 	case how == store.Done:
 		return DeadState, 1, nil // removed; only its id is remembered
 	case queue != "" && !live(queue):
-		r, release, err := s.load(ctx, &item{id: id})
+		r, release, err := s.load(ctx, "", &item{id: id})
 		defer release()
 		if err != nil {
 			return "", 0, err

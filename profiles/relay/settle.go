@@ -116,21 +116,20 @@ func (s *Service) within(d time.Duration) (context.Context, context.CancelFunc) 
 	}
 }
 
-// largeSlots limits the separately read items in memory. Each may have 8 MiB.
+// largeSlots limits the separately read items in memory. Each may have 8 MiB. Those who
+// receive them share the slots.
 const largeSlots = 16
 
-// load returns the stored record of an item, and a function that releases its memory.
-// release is never nil.
-func (s *Service) load(ctx context.Context, it *item) (r *record, release func(), err error) {
+// load returns the stored record of an item for an identity that receives it, "" for this
+// endpoint, and a function that releases its memory. release is never nil.
+func (s *Service) load(ctx context.Context, to string, it *item) (r *record, release func(), err error) {
 	release = func() {}
 	data := it.data
 	if data == nil {
-		select {
-		case s.large <- struct{}{}:
-			release = func() { <-s.large }
-		case <-ctx.Done():
-			return nil, release, ctx.Err()
+		if err := s.large.Take(ctx, to); err != nil {
+			return nil, release, err
 		}
+		release = func() { s.large.Give(to) }
 		if data, err = s.opts.Store.Data(ctx, space, it.id); err != nil {
 			return nil, release, err
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 )
@@ -236,7 +237,7 @@ func (r *run) finish(o outcome) error {
 		o.failed = errExpired
 	}
 	r.state, r.out = ending, o
-	r.t.octets -= r.octets
+	r.t.octets.Give(r.identity, r.octets)
 	r.octets, r.request = 0, nil
 	r.t.mu.Unlock()
 	// If the method failed because this endpoint stops, the call has not ended: its record
@@ -320,11 +321,12 @@ func (r *run) hold(cause error) {
 		r.keep()
 		return
 	}
-	if t.octets-r.octets+len(r.out.result) > maxRunBytes {
+	t.octets.Give(r.identity, r.octets)
+	if t.octets.Ask(r.identity, len(r.out.result)) != fair.Taken {
 		r.out = outcome{failed: errUnkept}
 	}
-	t.octets += len(r.out.result) - r.octets
 	r.octets = len(r.out.result)
+	t.octets.Force(r.identity, r.octets)
 	r.state = holding
 	t.stuck[r] = struct{}{}
 	seats := r.seats
@@ -345,10 +347,8 @@ func (r *run) forget() ([]*seat, []*run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.live, r.name)
-	if t.of[r.identity]--; t.of[r.identity] == 0 {
-		delete(t.of, r.identity)
-	}
-	t.octets -= r.octets
+	t.count.Give(r.identity, 1)
+	t.octets.Give(r.identity, r.octets)
 	r.octets = 0
 	seats, rivals := r.seats, r.rivals
 	r.seats, r.rivals = nil, nil

@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
-// Bounds on the calls under idempotency keys, see Outcomes.
+// Bounds on the calls under idempotency keys, see Outcomes. Identities share them.
 const (
 	maxRuns      = 4096
 	maxRunsOfOne = 1024
@@ -32,8 +33,8 @@ type runs struct {
 
 	mu     sync.Mutex // guards what follows, and the state of each run
 	live   map[string]*run
-	of     map[string]int // by identity
-	octets int
+	count  fair.Shares // of live
+	octets fair.Shares // that they keep
 	stuck  map[*run]struct{}
 }
 
@@ -46,7 +47,7 @@ func (o *Options) timesOf() (window, handler time.Duration) {
 func newRuns(o Options) *runs {
 	return &runs{
 		outcomes: o.Outcomes, times: o.timesOf, base: o.Context, now: o.Now,
-		live: make(map[string]*run), of: make(map[string]int), stuck: make(map[*run]struct{}),
+		live: make(map[string]*run), count: fair.NewShares(maxRuns), octets: fair.NewShares(maxRunBytes), stuck: make(map[*run]struct{}),
 	}
 }
 
@@ -111,12 +112,13 @@ func (t *runs) enter(r *run) {
 	host := t.live[r.name]
 	switch {
 	case r.gone:
-	case host == nil && (len(t.live) >= maxRuns || t.of[r.identity] >= maxRunsOfOne || t.octets+r.octets > maxRunBytes):
-		refused = profiles.Busy("idempotency_keys", "too many calls under an idempotency_key")
 	case host == nil:
+		if refused = t.refusal(r); refused != nil {
+			break
+		}
 		t.live[r.name] = r
-		t.of[r.identity]++
-		t.octets += r.octets
+		t.count.Force(r.identity, 1)
+		t.octets.Force(r.identity, r.octets)
 		r.seats = append(r.seats, st)
 		begins = true
 	case r.early != nil:
@@ -144,6 +146,16 @@ func (t *runs) enter(r *run) {
 	case again:
 		host.keep()
 	}
+}
+
+var errKeys = profiles.Busy("idempotency_keys", "too many calls under an idempotency_key")
+
+// refusal returns why there is no room for a run, or nil. The caller holds mu.
+func (t *runs) refusal(r *run) *profiles.Error {
+	if t.count.Of(r.identity) >= maxRunsOfOne {
+		return errKeys
+	}
+	return max(t.count.Ask(r.identity, 1), t.octets.Ask(r.identity, r.octets)).Refuse(errKeys)
 }
 
 // enterAll tries requests for a key again, in their order.

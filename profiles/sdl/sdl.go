@@ -50,6 +50,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -139,7 +140,7 @@ type Options struct {
 	Onward Onward
 
 	Deadline time.Duration // initially; see SetDeadline
-	Handling int           // most messages in progress, including waiting ones; one identity may have half; default 4,096
+	Handling int           // most messages in progress, including waiting ones; identities share them; default 4,096
 	Agents   int           // most agent_ids with a recorded session; default 4,096
 }
 
@@ -148,8 +149,7 @@ type Service struct {
 	opts     Options
 	deadline atomic.Int64 // a time.Duration
 	profile  *profiles.Profile
-	slots    chan struct{} // slots for computing
-	shares   shares
+	slots    *fair.Slots // for computing
 	agents   agents
 	turns    turns // of events
 
@@ -158,7 +158,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	closed bool
-	live   int // messages in progress
+	live   fair.Shares // messages in progress
 	work   sync.WaitGroup
 }
 
@@ -178,10 +178,9 @@ func New(o Options) (*Service, error) {
 	if o.Agents == 0 {
 		o.Agents = 4096
 	}
-	s := &Service{opts: o, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	s := &Service{opts: o, slots: fair.NewSlots(max(8, 2*runtime.GOMAXPROCS(0))), live: fair.NewShares(o.Handling)}
 	s.SetDeadline(o.Deadline)
 	s.agents.bound, s.agents.passages.bound = o.Agents, o.Agents
-	s.shares.live, s.shares.computing = max(1, o.Handling/2), cap(s.slots)/2
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.profile = &profiles.Profile{
 		ID:   ProfileID,
@@ -226,34 +225,27 @@ func (s *Service) Close() {
 var (
 	errEnding   = profiles.Busy("closed", "sdl: this endpoint is shutting down")
 	errHandling = profiles.Busy("sdl_handling", "sdl: too many messages are being handled")
-	errShare    = profiles.Busy("sdl_share", "sdl: too many messages of this identity are being handled")
 	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailNotServed, Text: "this endpoint does not serve A2A-SDL (profile 1024)"}
 )
 
 // enter reserves room for a message of an identity. The caller must call run.
-func (s *Service) enter(identity string) (*share, error) {
+func (s *Service) enter(identity string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, errEnding
-	case s.live >= s.opts.Handling:
-		return nil, errHandling
+	if s.closed {
+		return errEnding
 	}
-	own := s.shares.enter(identity)
-	if own == nil {
-		return nil, errShare
+	if fault := s.live.Take(identity, 1).Refuse(errHandling); fault != nil {
+		return fault
 	}
-	s.live++
 	s.work.Add(1)
-	return own, nil
+	return nil
 }
 
 // leave releases the room.
 func (s *Service) leave(identity string) {
-	s.shares.leave(identity)
 	s.mu.Lock()
-	s.live--
+	s.live.Give(identity, 1)
 	s.mu.Unlock()
 	s.work.Done()
 }

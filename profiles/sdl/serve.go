@@ -27,8 +27,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		limit = time.Duration(ms) * time.Millisecond
 	}
 	req.About("send", "") // until the message was read
-	own, err := s.enter(req.Identity())
-	if err != nil {
+	if err := s.enter(req.Identity()); err != nil {
 		return err
 	}
 	if req.MsgType == TypeEvt {
@@ -47,7 +46,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 				s.within(ctx, limit, m, func(ctx context.Context) { done(s.bring(ctx, head, &env, m.From)) })
 				return
 			}
-			s.run(ctx, limit, own, m, func(_ Answer, err error) { done(err) })
+			s.run(ctx, limit, m, func(_ Answer, err error) { done(err) })
 		}()
 		return nil
 	}
@@ -56,7 +55,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		s.leave(req.Identity())
 		return err
 	}
-	go s.run(w.Context(), limit, own, &Message{TypeReq, form, held.Payload, held.Session, held.Identity()}, func(a Answer, err error) {
+	go s.run(w.Context(), limit, &Message{TypeReq, form, held.Payload, held.Session, held.Identity()}, func(a Answer, err error) {
 		profiles.About(w, profiles.Subject{Operation: "send", Name: a.Claimed})
 		if err == nil {
 			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // an error means that the sender is gone
@@ -68,9 +67,9 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 }
 
 // run handles a message and calls end.
-func (s *Service) run(ctx context.Context, limit time.Duration, own *share, m *Message, end func(Answer, error)) {
+func (s *Service) run(ctx context.Context, limit time.Duration, m *Message, end func(Answer, error)) {
 	s.within(ctx, limit, m, func(ctx context.Context) {
-		a, err := s.handle(ctx, own, m)
+		a, err := s.handle(ctx, m)
 		if err == nil && a.Agent != "" {
 			s.agents.heard(m.Session, m.From, a.Agent)
 		}
@@ -88,18 +87,18 @@ func (s *Service) within(ctx context.Context, limit time.Duration, m *Message, f
 }
 
 // handle passes a message to the Server. The error is the verdict, with its answer.
-func (s *Service) handle(ctx context.Context, own *share, m *Message) (a Answer, err error) {
+func (s *Service) handle(ctx context.Context, m *Message) (a Answer, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			f := &Fault{Code: CodeInternal, Cause: fmt.Errorf("%w: %v\n%s", errPanic, v, debug.Stack())}
 			err = f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
 		}
 	}()
-	slot := compute(ctx, own.slots, s.slots)
-	if slot == nil {
-		f := &Fault{Code: CodeInternal, Retryable: true, Cause: context.Cause(ctx)}
+	if err := s.slots.Take(ctx, m.From); err != nil {
+		f := &Fault{Code: CodeInternal, Retryable: true, Cause: err}
 		return Answer{}, f.verdict(m.Type, s.opts.Server.Refusal(m.Form, f))
 	}
+	slot := &slot{of: s.slots, identity: m.From}
 	defer slot.rest()
 	a = s.opts.Server.Handle(context.WithValue(ctx, slotKey{}, slot), m)
 	switch {

@@ -70,10 +70,10 @@ func (c *change) begin(lane profiles.Lane, done func(error), check func(context.
 		if err := await(c.s.ctx, wait); err != nil {
 			return err
 		}
-		if err := c.s.slot(c.s.ctx); err != nil {
+		if err := c.s.slots.Take(c.s.ctx, c.owner); err != nil {
 			return err
 		}
-		defer func() { <-c.s.slots }()
+		defer c.s.slots.Give(c.owner)
 		return check(c.s.ctx)
 	}
 	run := func() {

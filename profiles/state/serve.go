@@ -50,16 +50,6 @@ func (s *Service) unavailable(err error) error {
 	return profiles.Unavailable(err)
 }
 
-// slot waits for permission to hash or read. The caller returns it.
-func (s *Service) slot(ctx context.Context) error {
-	select {
-	case s.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // refusals are the STATE_ERRs of this endpoint and of peers.
 var refusals = p1.Refusals{
 	Profile: Name, Type: TypeErr, Of: []uint64{TypePut, TypeGet, TypeDelta},

@@ -46,6 +46,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 )
@@ -98,7 +99,7 @@ type Service struct {
 	profile *profiles.Profile
 	turns   turns
 	seen    seen
-	slots   chan struct{} // for hashing and for reading the store
+	slots   *fair.Slots // for hashing and for reading the store
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
@@ -121,7 +122,7 @@ func New(opts Options) (*Service, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &Service{opts: opts, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	s := &Service{opts: opts, slots: fair.NewSlots(2 * runtime.GOMAXPROCS(0))}
 	s.SetRetention(opts.Retention)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.profile = &profiles.Profile{

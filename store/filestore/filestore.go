@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/disk"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
@@ -46,15 +47,16 @@ type Options struct {
 	Durability store.Durability
 
 	// Quota limits the octets of all owners, QuotaPerOwner the octets of one owner; default 10
-	// GiB and 1 GiB. Notes count as well. For the owner "" only Quota applies.
+	// GiB and 1 GiB. Notes count as well. Owners share Quota: one alone has at most seven
+	// eighths of it. The owner "" may use all that is left of Quota.
 	Quota, QuotaPerOwner int64
 
 	// Items limits the number of parts and blobs, ItemsPerOwner the number of one owner; default
-	// 65,536 and 16,384. Their names are held in memory.
+	// 65,536 and 16,384. Owners share Items. Their names are held in memory.
 	Items, ItemsPerOwner int
 
 	// QueueLength and QueueOctets limit the pending operations; default 4,096 operations
-	// and 64 MiB. A single operation of any size is accepted.
+	// and 64 MiB, which owners share. A single operation of any size is accepted.
 	QueueLength, QueueOctets int
 
 	// Writers is the number of names that are written concurrently, Readers the number of
@@ -125,18 +127,18 @@ type Store struct {
 	lock    *disk.Lock
 	clock   clock
 	damage  atomic.Pointer[error] // the first damage found
+	writing *fair.Slots           // for writers
 	writers chan []byte           // slots; each is nil or a buffer for reuse
 	readers chan []byte
 	probes  chan struct{} // one slot
 
 	mu      sync.Mutex
 	items   map[string]*item
-	owners  map[string]*owner
-	used    int64 // octets of all owners
-	count   int   // parts and blobs of all owners
-	due     int64 // nothing expires before
-	waiting int   // pending operations
-	octets  int   // of those
+	used    fair.Shares // octets, by owner
+	count   fair.Shares // parts and blobs, by owner
+	due     int64       // nothing expires before
+	waiting fair.Shares // pending operations, by owner
+	octets  fair.Shares // of those
 	version uint64
 	closed  bool
 	work    sync.WaitGroup // goroutines of names, and the sweeper

@@ -3,6 +3,7 @@ package filestore
 import (
 	"fmt"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
@@ -28,10 +29,18 @@ func (it *item) empty() bool {
 	return it.part == nil && it.blob == nil && len(it.waiting) == 0 && it.stored == [2]uint64{}
 }
 
-// owner holds the usage of one owner.
-type owner struct {
-	used  int64 // octets
-	items int   // parts and blobs
+// owner returns the owner of the last pending operation of an item, or else of its part or
+// blob; "" without any. The caller holds mu.
+func (it *item) owner() string {
+	switch n := len(it.waiting); {
+	case n > 0:
+		return it.waiting[n-1].owner
+	case it.part != nil:
+		return it.part.owner
+	case it.blob != nil:
+		return it.blob.owner
+	}
+	return ""
 }
 
 // item returns the item of a name and creates it if it is missing. The caller holds mu.
@@ -47,18 +56,15 @@ func (s *Store) item(name string) *item {
 // charge adds octets and items to the usage of an owner; both may be negative. The caller
 // holds mu.
 func (s *Store) charge(name string, octets int64, items int) {
-	o := s.owners[name]
-	if o == nil {
-		o = new(owner)
-		s.owners[name] = o
+	add := func(to *fair.Shares, n int) {
+		if n < 0 {
+			to.Give(name, -n)
+		} else {
+			to.Force(name, n)
+		}
 	}
-	o.used += octets
-	o.items += items
-	s.used += octets
-	s.count += items
-	if *o == (owner{}) {
-		delete(s.owners, name)
-	}
+	add(&s.used, int(octets))
+	add(&s.count, items)
 }
 
 // SetBounds changes Quota, QuotaPerOwner, Items and ItemsPerOwner; zero means the default.
@@ -69,27 +75,34 @@ func (s *Store) SetBounds(o Options) {
 	defer s.mu.Unlock()
 	s.options.Quota, s.options.QuotaPerOwner = o.Quota, o.QuotaPerOwner
 	s.options.Items, s.options.ItemsPerOwner = o.Items, o.ItemsPerOwner
+	s.used.Bound(int(o.Quota))
+	s.count.Bound(o.Items)
 }
 
 // room returns an error if the quota of an owner does not allow so much more. The caller
 // holds mu.
 func (s *Store) room(name string, octets uint64, items int) error {
-	o := s.owners[name]
-	if o == nil {
-		o = new(owner)
-	}
-	limit := &s.options
+	limit, used, count := &s.options, s.used.Of(name), s.count.Of(name)
 	switch {
-	case name != "" && octets > uint64(max(0, limit.QuotaPerOwner-o.used)):
-		return fmt.Errorf("%w: %q has %d octets, %d more exceed %d", store.ErrQuota, name, o.used, octets, limit.QuotaPerOwner)
-	case octets > uint64(max(0, limit.Quota-s.used)):
-		return fmt.Errorf("%w: %d octets are kept, %d more exceed %d", store.ErrQuota, s.used, octets, limit.Quota)
-	case name != "" && o.items+items > limit.ItemsPerOwner:
-		return fmt.Errorf("%w: %q has %d parts and blobs, limit %d", store.ErrQuota, name, o.items, limit.ItemsPerOwner)
-	case s.count+items > limit.Items:
-		return fmt.Errorf("%w: there are %d parts and blobs, limit %d", store.ErrQuota, s.count, limit.Items)
+	case name == "" && octets > uint64(max(0, limit.Quota-int64(s.used.Used()))):
+		return fmt.Errorf("%w: %d octets are kept, %d more exceed %d", store.ErrQuota, s.used.Used(), octets, limit.Quota)
+	case name == "" && s.count.Used()+items > limit.Items:
+		return fmt.Errorf("%w: there are %d parts and blobs, limit %d", store.ErrQuota, s.count.Used(), limit.Items)
+	case name == "":
+		return nil
+	case octets > uint64(max(0, limit.QuotaPerOwner-int64(used))):
+		return fmt.Errorf("%w: %q has %d octets, %d more exceed %d", store.ErrQuota, name, used, octets, limit.QuotaPerOwner)
+	case count+items > limit.ItemsPerOwner:
+		return fmt.Errorf("%w: %q has %d parts and blobs, limit %d", store.ErrQuota, name, count, limit.ItemsPerOwner)
 	}
-	return nil
+	switch max(s.used.Ask(name, int(octets)), s.count.Ask(name, items)) {
+	case fair.Taken:
+		return nil
+	case fair.Full:
+		return fmt.Errorf("%w: %d octets are kept of %d, and %d parts and blobs of %d", store.ErrShare, s.used.Used(), limit.Quota, s.count.Used(), limit.Items)
+	}
+	return fmt.Errorf("%w: %q has %d octets and %d parts and blobs, %d octets more exceed its share of %d octets and %d parts and blobs",
+		store.ErrQuota, name, used, count, octets, limit.Quota, limit.Items)
 }
 
 // take adds octets and items to the usage of an owner, or returns an error. It removes

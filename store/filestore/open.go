@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/slimwire/swp/internal/disk"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
@@ -27,9 +28,12 @@ const lockName = "lock"
 // records of another release. After one of these errors nothing has changed.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s := &Store{
-		options: options.withDefaults(), items: make(map[string]*item), owners: make(map[string]*owner), due: math.MaxInt64,
+		options: options.withDefaults(), items: make(map[string]*item), due: math.MaxInt64,
 		gone: make(chan struct{}),
 	}
+	s.SetBounds(options)
+	s.waiting.Bound(s.options.QueueLength)
+	s.octets.Bound(s.options.QueueOctets)
 	err := s.options.validate()
 	if err != nil {
 		return nil, err
@@ -53,6 +57,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		}
 		return nil, err
 	}
+	s.writing = fair.NewSlots(s.options.Writers)
 	s.writers, s.readers = make(chan []byte, s.options.Writers), make(chan []byte, s.options.Readers)
 	s.probes = make(chan struct{}, 1)
 	for range s.options.Writers {

@@ -17,7 +17,7 @@ var noExpiry time.Time
 
 // Begin implements store.Blobs.
 func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error)) {
-	s.submit(name, &operation{size: len(tag) + len(note), done: done, do: func(it *item, buf []byte) (bool, error) {
+	s.submit(name, &operation{owner: owner, size: len(tag) + len(note), done: done, do: func(it *item, buf []byte) (bool, error) {
 		if err := checkSizes(name, owner, tag, note); err != nil {
 			return false, err
 		}

@@ -1,19 +1,22 @@
 package filestore
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
 // operation is a submitted write.
 type operation struct {
-	size int                                      // octets in memory while it waits
-	do   func(it *item, buf []byte) (bool, error) // nil for an Append
-	grow growth                                   // the Append
-	done func(ok bool, err error)
-	ok   bool
-	err  error
+	owner string                                   // of the part or blob
+	size  int                                      // octets in memory while it waits
+	do    func(it *item, buf []byte) (bool, error) // nil for an Append
+	grow  growth                                   // the Append
+	done  func(ok bool, err error)
+	ok    bool
+	err   error
 }
 
 // growth holds the arguments of an Append.
@@ -30,25 +33,42 @@ const maxBatch = 16 << 20
 func (s *Store) submit(name string, op *operation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	it := s.item(name)
+	if op.owner == "" {
+		op.owner = it.owner()
+	}
 	var refuse *store.Error
 	switch {
 	case s.closed:
 		refuse = store.ErrClosed
-	case s.waiting >= s.options.QueueLength, s.waiting > 0 && s.octets+op.size > s.options.QueueOctets:
-		refuse = store.ErrBusy
+	case s.waiting.Used() > 0:
+		refuse = s.busy(op)
 	}
 	if refuse != nil {
+		if !it.working && it.empty() {
+			delete(s.items, name)
+		}
 		go op.done(false, refuse)
 		return
 	}
-	s.waiting++
-	s.octets += op.size
-	it := s.item(name)
+	s.waiting.Force(op.owner, 1)
+	s.octets.Force(op.owner, op.size)
 	it.waiting = append(it.waiting, op)
 	if !it.working {
 		it.working = true
 		s.work.Go(func() { s.workOn(it) })
 	}
+}
+
+// busy returns why an operation cannot wait; nil if it can. The caller holds mu.
+func (s *Store) busy(op *operation) *store.Error {
+	switch max(s.waiting.Ask(op.owner, 1), s.octets.Ask(op.owner, op.size)) {
+	case fair.Taken:
+		return nil
+	case fair.Full:
+		return store.ErrShare
+	}
+	return store.ErrBusy
 }
 
 // workOn performs the operations of one name until none is left.
@@ -76,9 +96,9 @@ func (s *Store) workOn(it *item) {
 			}
 			s.perform(it, ops[:n])
 			s.mu.Lock()
-			s.waiting -= n
 			for _, op := range ops[:n] {
-				s.octets -= op.size
+				s.waiting.Give(op.owner, 1)
+				s.octets.Give(op.owner, op.size)
 			}
 			s.mu.Unlock()
 			for _, op := range ops[:n] {
@@ -91,6 +111,9 @@ func (s *Store) workOn(it *item) {
 
 // perform performs several Appends, or one other operation.
 func (s *Store) perform(it *item, ops []*operation) {
+	owner := ops[0].owner
+	_ = s.writing.Take(context.Background(), owner) // never fails without an end of the context
+	defer s.writing.Give(owner)
 	buf := borrow(s.writers)
 	defer func() { s.writers <- buf }()
 	err := s.rewriteRecords(it)

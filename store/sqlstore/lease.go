@@ -10,6 +10,8 @@ import (
 const (
 	dueItems = `SELECT ` + itemColumns + ` FROM item
 		WHERE line = ? AND done = 0 AND due <= ? ORDER BY due, n LIMIT `
+	dueItemsOf = `SELECT ` + itemColumns + ` FROM item INDEXED BY item_due
+		WHERE line = ? AND done = 0 AND (due, n) > (?, ?) AND due <= ? AND owner = ? ORDER BY due, n LIMIT `
 	nextDue      = `SELECT due FROM item WHERE line = ? AND done = 0 ORDER BY due LIMIT 1`
 	expiredItems = `SELECT ` + itemColumns + ` FROM item
 		WHERE space = ? AND expires > 0 AND expires <= ? AND (lease = 0 OR due <= ?) ORDER BY expires LIMIT `
@@ -34,7 +36,8 @@ type lease struct {
 	tell         func(store.LeaseResult)
 	invalid      error
 
-	item *item // nil: nothing is due
+	item *item    // nil: nothing is due
+	was  position // of the item
 	name []byte
 	data []byte
 	next time.Time
@@ -107,11 +110,49 @@ func (l *lease) apply(w *writer) error {
 	if q == nil || q.live == 0 || err != nil {
 		return err
 	}
-	found, err := l.find(w, dueItems, q.id, w.now)
+	found, err := l.inTurn(w, q)
+	if !found && err == nil {
+		found, err = l.find(w, dueItems, q.id, w.now)
+	}
 	if found || err != nil {
 		return err
 	}
 	return l.look(w, query{nextDue, []driver.Value{q.id}})
+}
+
+// inOrder is the number of items up to which a queue is served in its order.
+const inOrder = 64
+
+// inTurn takes the first item that is due of the owner in turn, of a queue that is longer than
+// inOrder.
+func (l *lease) inTurn(w *writer, q *line) (found bool, err error) {
+	if q.live <= inOrder {
+		return false, nil
+	}
+	h, err := w.heldOf(q)
+	if err != nil {
+		return false, err
+	}
+	for range h.turns.Len() {
+		name, _ := h.turns.Pop(nil)
+		from := h.from[name]
+		if h.items.Of(name) == 0 {
+			delete(h.from, name)
+			delete(h.names, from.owner)
+			continue
+		}
+		h.turns.Push(name, name)
+		found, err = l.find(w, dueItemsOf, q.id, from.due, from.n, w.now, from.owner)
+		switch {
+		case err != nil:
+			return false, err
+		case found:
+			h.from[name] = l.was
+			return true, nil
+		}
+		h.from[name] = position{from.owner, w.now - 1, everything}
+	}
+	return false, nil
 }
 
 // find takes the first undamaged item of a list.
@@ -167,6 +208,7 @@ func (l *lease) take(w *writer, it *item) error {
 	}
 	l.gone = expired(it.expires, w.now)
 	w.state.versions++
+	l.was = position{it.owner, it.due, it.n}
 	it.lease, it.due = w.state.versions, w.s.clock.expiry(l.until)
 	l.item = it
 	return w.updateItem(it)

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
@@ -35,6 +36,7 @@ type line struct {
 type remembered struct {
 	total, settled int64 // now, and as of the last commit
 	changed        bool
+	kept           *held // by owner; nil: not known
 }
 
 // lines is the cache of queues.
@@ -70,7 +72,7 @@ func (l *lines) forget() {
 	clear(l.byID)
 	l.changed = l.changed[:0]
 	for _, r := range l.counted {
-		r.total, r.changed = r.settled, false
+		r.total, r.changed, r.kept = r.settled, false, nil
 	}
 	l.counted = l.counted[:0]
 	l.waiting = l.settled
@@ -112,6 +114,31 @@ func (l *lines) add(q *line) *line {
 type held struct {
 	names         map[int64]string // of owners
 	items, octets fair.Shares
+
+	turns fair.Queue[string] // owners in the turns of Lease
+	from  map[string]position
+}
+
+// position is a place in the order of a queue before the first item of an owner that is due.
+type position struct{ owner, due, n int64 }
+
+// enter gives an owner a turn for an item, unless it has an earlier one.
+func (h *held) enter(at position) {
+	name := h.names[at.owner]
+	from, in := h.from[name]
+	if !in {
+		h.turns.Push(name, name)
+	}
+	if !in || from.owner != at.owner || at.due < from.due || at.due == from.due && at.n < from.n {
+		h.from[name] = at
+	}
+}
+
+// returned notes that an item is due again.
+func (l *lines) returned(it *item) {
+	if q := l.byID[it.line]; q != nil && q.held != nil {
+		q.held.enter(position{it.owner, it.due, it.n - 1})
+	}
 }
 
 func (h *held) add(owner int64, items, octets int) {
@@ -119,20 +146,19 @@ func (h *held) add(owner int64, items, octets int) {
 	h.octets.Force(h.names[owner], octets)
 }
 
-const heldOf = `SELECT owner.id, owner.name, count(*), coalesce(sum(item.size), 0) FROM item INDEXED BY item_due JOIN owner ON owner.id = item.owner
-	WHERE item.line = ? AND item.done = 0 GROUP BY owner.id`
+const heldOf = `SELECT owner, count(*), coalesce(sum(size), 0), min(due) FROM item INDEXED BY item_due
+	WHERE line = ? AND done = 0 GROUP BY owner`
 
-// heldOf returns the items of a queue by their owners. It reads them when the queue is nearly
-// full, and counts from then on.
+// heldOf returns the items of a queue by their owners. It reads them when the queue is long or
+// nearly full, and counts from then on.
 func (w *writer) heldOf(q *line) (*held, error) {
 	if q.held != nil {
 		return q.held, nil
 	}
-	h := &held{names: make(map[int64]string)}
-	err := w.conn.rows(func(row []driver.Value) bool {
-		h.names[number(row[0])] = string(octets(row[1]))
-		h.add(number(row[0]), int(number(row[2])), int(number(row[3])))
-		return true
+	h := &held{names: make(map[int64]string), from: make(map[string]position)}
+	err := w.countBy(h, func(owner int64, row []driver.Value) {
+		h.add(owner, int(number(row[0])), int(number(row[1])))
+		h.enter(position{owner: owner, due: number(row[2]) - 1})
 	}, heldOf, q.id)
 	if err != nil {
 		return nil, err
@@ -141,17 +167,44 @@ func (w *writer) heldOf(q *line) (*held, error) {
 	return h, nil
 }
 
+// countBy calls f with the rows of a statement, whose first column is an owner, when h has its
+// name. An owner that came with this transaction has no row yet.
+func (w *writer) countBy(h *held, f func(owner int64, rest []driver.Value), statement string, args ...driver.Value) error {
+	var rows [][]driver.Value
+	err := w.conn.rows(func(row []driver.Value) bool {
+		rows = append(rows, slices.Clone(row))
+		return true
+	}, statement, args...)
+	for _, row := range rows {
+		of, unknown := w.ownerByID(number(row[0]))
+		if unknown != nil {
+			return unknown
+		}
+		h.names[of.id] = of.name
+		f(of.id, row[1:])
+	}
+	return err
+}
+
 // came counts a new item of an owner in a queue.
-func (l *lines) came(q *line, of *owner, size int64) {
+func (l *lines) came(q *line, of *owner, it *item) {
 	if h := q.held; h != nil {
 		h.names[of.id] = of.name
-		h.add(of.id, 1, int(size))
+		h.add(of.id, 1, int(it.size))
+		h.enter(position{of.id, it.due, it.n - 1})
 	}
-	l.count(q, 1, 1, size)
+	if h := q.of.kept; h != nil {
+		h.names[of.id] = of.name
+		h.items.Force(of.name, 1)
+	}
+	l.count(q, 1, 1, it.size)
 }
 
 // went counts an item whose data was removed; kept is -1 if its id was, too.
 func (l *lines) went(q *line, it *item, kept int64) {
+	if h := q.of.kept; h != nil && kept < 0 {
+		h.items.Give(h.names[it.owner], 1)
+	}
 	if it.done {
 		l.count(q, 0, kept, 0)
 		return
@@ -269,6 +322,43 @@ func (w *writer) crowded(q *line, of *owner, octets int64) (refused, err error) 
 	return fmt.Errorf("%w: queue %q has %d items of %d octets", store.ErrShare, q.name, now.Items, now.Octets), nil
 }
 
+const keptOf = `SELECT owner, count(*) FROM item INDEXED BY item_id WHERE space = ? GROUP BY owner`
+
+// mostCounted is how many items are counted by owner at most, because the writer counts them. The
+// limit of a larger space is for those who come first, each within its quota.
+const mostCounted = 1 << 20
+
+// forgetful returns an error if the limit of a space, which its owners share, does not allow an
+// owner one more item.
+func (w *writer) forgetful(r *remembered, space string, of *owner) (refused, err error) {
+	most := w.s.bounds.Load().remembered
+	if fair.Open(int(most), int(r.total), 1) || of.name == "" && r.total < most {
+		return nil, nil
+	}
+	if r.kept == nil && r.total > mostCounted {
+		if r.total < most {
+			return nil, nil
+		}
+		return fmt.Errorf("%w: space %q remembers %d items", store.ErrQuota, space, r.total), nil
+	}
+	if r.kept == nil {
+		h := &held{names: make(map[int64]string)}
+		err := w.countBy(h, func(owner int64, row []driver.Value) { h.items.Force(h.names[owner], int(number(row[0]))) }, keptOf, []byte(space))
+		if err != nil {
+			return nil, err
+		}
+		r.kept = h
+	}
+	r.kept.items.Bound(int(most))
+	switch answer := r.kept.items.Ask(of.name, 1); {
+	case answer == fair.Taken:
+		return nil, nil
+	case answer == fair.Full && of.name != "":
+		return fmt.Errorf("%w: space %q remembers %d items", store.ErrShare, space, r.total), nil
+	}
+	return fmt.Errorf("%w: space %q remembers %d items, %d of %q", store.ErrQuota, space, r.total, r.kept.items.Of(of.name), of.name), nil
+}
+
 // admit returns an error if the limit of a queue or of its space does not allow an owner one
 // more item of this size.
 func (w *writer) admit(space, name string, of *owner, octets int64) error {
@@ -286,10 +376,7 @@ func (w *writer) admit(space, name string, of *owner, octets int64) error {
 		} else if refused, err := w.crowded(q, of, octets); refused != nil || err != nil {
 			return refused, err
 		}
-		if r := w.lines.space([]byte(space)); r.total >= w.s.bounds.Load().remembered {
-			return fmt.Errorf("%w: space %q remembers %d items", store.ErrQuota, space, r.total), nil
-		}
-		return nil, nil
+		return w.forgetful(w.lines.space([]byte(space)), space, of)
 	}
 	refused, err := full()
 	if refused == nil || err != nil {

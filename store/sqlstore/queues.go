@@ -86,7 +86,7 @@ func (e *enqueue) apply(w *writer) error {
 		return err
 	}
 	w.charge(payer, more)
-	w.lines.came(q, payer, it.size)
+	w.lines.came(q, payer, it)
 	e.result.Fresh = true
 	return nil
 }
@@ -119,6 +119,7 @@ func (s *Store) Nack(space, id string, lease uint64, due time.Time, counts bool,
 			if !counts && it.tries > 0 {
 				it.tries--
 			}
+			w.lines.returned(it)
 			return w.updateItem(it)
 		},
 	})
@@ -198,9 +199,12 @@ func (w *writer) move(it *item, queue string, data []byte, expires int64) error 
 	next := *it
 	next.line, next.lease, next.tries, next.due, next.expires, next.size = to.id, 0, 0, w.now, expires, int64(len(data))
 	w.charge(payer, next.cost(len(queue)))
-	w.lines.came(to, payer, next.size)
 	if err := w.removeItem(it); err != nil {
 		return err
 	}
-	return w.insertItem(&next, data)
+	if err := w.insertItem(&next, data); err != nil {
+		return err
+	}
+	w.lines.came(to, payer, &next)
+	return nil
 }

@@ -3,8 +3,10 @@ package sqlstore
 import (
 	"cmp"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 )
 
@@ -30,6 +32,9 @@ type owners struct {
 	changed []*owner
 	total   int64 // usage of all owners
 	settled int64 // the same as of the last commit
+
+	// shares divide the quota of the store. They are nil until the store is nearly full.
+	shares *fair.Shares
 }
 
 // maxOwners limits the cache between transactions.
@@ -39,7 +44,7 @@ func (o *owners) forget() {
 	clear(o.byName)
 	clear(o.byID)
 	o.changed = o.changed[:0]
-	o.total = o.settled
+	o.total, o.shares = o.settled, nil
 }
 
 const (
@@ -106,36 +111,75 @@ func (c *conn) readOwner(s *Store, row []driver.Value) (*owner, error) {
 	return o, nil
 }
 
-// fits reports whether the quota of an owner allows so much more.
+// fits reports whether an owner may use so much more without knowing the shares of others.
 func (w *writer) fits(o *owner, more int64) bool {
-	if more <= 0 {
-		return true
-	}
 	b := w.s.bounds.Load()
-	return w.owners.total+more <= b.quota && (o.name == "" || o.used+more <= b.perOwner)
+	switch {
+	case more <= 0:
+		return true
+	case o.name == "":
+		return w.owners.total+more <= b.quota
+	}
+	return o.used+more <= b.perOwner && fair.Open(int(b.quota), int(w.owners.total), int(more))
 }
 
-// overQuota is the error of an operation that would exceed a quota.
+// overQuota returns the error of an operation that would exceed a quota, or nil.
 func (w *writer) overQuota(o *owner, more int64) error {
 	b := w.s.bounds.Load()
-	if o.name != "" && o.used+more > b.perOwner {
+	switch {
+	case w.fits(o, more):
+		return nil
+	case o.name == "":
+		return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, b.quota)
+	case o.used+more > b.perOwner:
 		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, o.name, o.used, more, b.perOwner)
 	}
-	return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, b.quota)
+	shares, err := w.shares()
+	if err != nil {
+		return err
+	}
+	shares.Bound(int(b.quota))
+	switch shares.Ask(o.name, int(more)) {
+	case fair.Taken:
+		return nil
+	case fair.Full:
+		return fmt.Errorf("%w: the store holds %d octets of %d", store.ErrShare, w.owners.total, b.quota)
+	}
+	return fmt.Errorf("%w: %q holds %d octets, %d more exceed its share of %d", store.ErrQuota, o.name, o.used, more, b.quota)
 }
 
 // makeRoom returns an error if an operation exceeds a quota. It removes expired rows first.
 func (w *writer) makeRoom(o *owner, more int64) error {
-	if w.fits(o, more) {
-		return nil
+	if err := w.overQuota(o, more); !errors.Is(err, store.ErrQuota) && !errors.Is(err, store.ErrShare) {
+		return err
 	}
 	if err := w.sweep(roomRows); err != nil {
 		return err
 	}
-	if w.fits(o, more) {
-		return nil
-	}
 	return w.overQuota(o, more)
+}
+
+// shares returns the usage of all owners. It reads them when the store is nearly full, and
+// counts from then on.
+func (w *writer) shares() (*fair.Shares, error) {
+	if w.owners.shares != nil {
+		return w.owners.shares, nil
+	}
+	// Rows have the state of the last transaction; the cache has what this one has changed.
+	shares := new(fair.Shares)
+	err := w.eachOwner(func(o *owner) {
+		if w.owners.byName[o.name] == nil {
+			shares.Force(o.name, int(o.used))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for name, o := range w.owners.byName {
+		shares.Force(name, int(o.used))
+	}
+	w.owners.shares = shares
+	return shares, nil
 }
 
 // number assigns the number that represents an owner in rows.
@@ -149,6 +193,13 @@ func (w *writer) number(o *owner) {
 func (w *writer) charge(o *owner, octets int64) {
 	o.used += octets
 	w.owners.total += octets
+	switch shares := w.owners.shares; {
+	case shares == nil:
+	case octets < 0:
+		shares.Give(o.name, int(-octets))
+	default:
+		shares.Force(o.name, int(octets))
+	}
 	if !o.changed {
 		o.changed = true
 		w.owners.changed = append(w.owners.changed, o)
@@ -198,12 +249,18 @@ func (w *writer) writeOwners() error {
 
 // countOwners returns the usage of all owners.
 func (w *writer) countOwners() (total int64, err error) {
+	err = w.eachOwner(func(o *owner) { total += o.used })
+	return total, err
+}
+
+// eachOwner calls f with the owners of all rows.
+func (w *writer) eachOwner(f func(*owner)) (err error) {
 	failed := w.conn.rows(func(row []driver.Value) bool {
 		var o *owner
 		if o, err = w.conn.readOwner(w.s, row); err == nil {
-			total += o.used
+			f(o)
 		}
 		return err == nil
 	}, selectOwners)
-	return total, cmp.Or(failed, err)
+	return cmp.Or(failed, err)
 }

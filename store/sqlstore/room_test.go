@@ -31,22 +31,23 @@ func TestQuotaIsExact(t *testing.T) {
 	one := int64(len("space") + len("a") + size + sqlstore.Overhead)
 	for _, c := range []struct {
 		name    string
+		owner   string // that of the endpoint itself is "", which has no share
 		options sqlstore.Options
 		refused bool
 	}{
-		{"owner at its limit", sqlstore.Options{QuotaPerOwner: 2 * one}, false},
-		{"owner above", sqlstore.Options{QuotaPerOwner: 2*one - 1}, true},
-		{"store at its limit", sqlstore.Options{Quota: 2 * one}, false},
-		{"store above", sqlstore.Options{Quota: 2*one - 1}, true},
+		{"owner at its limit", "owner", sqlstore.Options{QuotaPerOwner: 2 * one}, false},
+		{"owner above", "owner", sqlstore.Options{QuotaPerOwner: 2*one - 1}, true},
+		{"store at its limit", "", sqlstore.Options{Quota: 2 * one}, false},
+		{"store above", "", sqlstore.Options{Quota: 2*one - 1}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.options.Dir = t.TempDir()
 			s := open(t, c.options)
 			defer func() { _ = s.Close() }()
-			if err := put(s, "a", "owner", size); err != nil {
+			if err := put(s, "a", c.owner, size); err != nil {
 				t.Fatal(err)
 			}
-			if err := put(s, "b", "owner", size); errors.Is(err, store.ErrQuota) != c.refused {
+			if err := put(s, "b", c.owner, size); errors.Is(err, store.ErrQuota) != c.refused {
 				t.Errorf("second record: %v", err)
 			}
 			want := one
@@ -219,7 +220,7 @@ func TestOtherBoundsHoldForWhatComesFromThenOn(t *testing.T) {
 		t.Errorf("with more room: %v", err)
 	}
 	s.SetBounds(sqlstore.Options{Quota: one})
-	if err := put(s, "c", "other", size); !errors.Is(err, store.ErrQuota) {
+	if err := put(s, "c", "other", size); !errors.Is(err, store.ErrShare) {
 		t.Errorf("with less room than is taken: %v", err)
 	}
 	if version, _, err := s.Get(t.Context(), "space", "b"); err != nil || version == 0 {

@@ -30,9 +30,10 @@ type Options struct {
 	Durability store.Durability
 
 	// Quota limits the octets of all owners, QuotaPerOwner the octets of one owner; default 10
-	// GiB and 1 GiB. A record counts the octets of its names and value, an entry those of
-	// id and data, a log the octets of its names; each counts Overhead in addition. The owner ""
-	// is the node itself: only Quota applies to it.
+	// GiB and 1 GiB. Owners share Quota: one alone has at most seven eighths of it. A record
+	// counts the octets of its names and value, an entry those of id and data, a log the octets
+	// of its names; each counts Overhead in addition. The owner "" is the node itself: it may
+	// use all that is left of Quota.
 	Quota         int64
 	QuotaPerOwner int64
 

@@ -23,6 +23,7 @@ type writer struct {
 	owners owners
 	logs   logs
 	lines  lines
+	turns  turns
 
 	sweeper      sweeper
 	checkpointer checkpointer
@@ -75,37 +76,25 @@ func (w *writer) loop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var spare []operation
-	for open := true; open; {
-		select {
-		case <-q.wake:
-		case <-timer.C:
+	for open := true; open || !w.turns.idle(); {
+		if w.turns.idle() {
+			select {
+			case <-q.wake:
+			case <-timer.C:
+			}
 		}
 		var ops []operation
 		ops, open = q.take(spare[:0])
-		w.drain(ops)
+		batch := w.turns.take(ops)
+		if len(batch) > 0 {
+			w.batch(batch)
+			q.release(batch)
+			w.checkpointer.step(w)
+		}
 		clear(ops)
 		spare = ops[:0]
-		timer.Reset(w.sweepSome(len(ops) > 0))
+		timer.Reset(w.sweepSome(len(batch) > 0))
 		w.checkpointer.step(w)
-	}
-}
-
-// drain writes operations in transactions of limited size.
-func (w *writer) drain(ops []operation) {
-	for len(ops) > 0 {
-		n, octets := 0, 0
-		for n < len(ops) && n < maxBatch {
-			size := ops[n].size()
-			if n > 0 && octets+size > maxBatchOctets {
-				break
-			}
-			octets += size
-			n++
-		}
-		w.batch(ops[:n])
-		w.s.queue.release(ops[:n])
-		w.checkpointer.step(w)
-		ops = ops[n:]
 	}
 }
 
@@ -257,6 +246,9 @@ func (w *writer) seal() error {
 // committed records a transaction before its acknowledgements.
 func (w *writer) committed() {
 	w.owners.settled = w.owners.total
+	if w.owners.total < w.s.bounds.Load().quota/2 {
+		w.owners.shares = nil
+	}
 	w.lines.markCommitted(w.s)
 	w.s.stats.show(w.lines.settled)
 	w.s.stats.used.Store(w.owners.total)

@@ -464,7 +464,7 @@ var blobs = []blobTest{
 		k.wantErr("Append over the quota of all", k.append("node", 0, 1, text(60_001)).err, store.ErrQuota)
 		k.did("Append of the node", k.append("node", 0, 1, text(60_000)))
 		k.did("Discard", k.discard("0"))
-		k.did("Append into the room", k.append("1", 39_000, 2, text(60_000)))
+		k.did("Append into the room", k.append("1", 39_000, 2, text(30_000)))
 	}},
 	{name: "AbandonedPartsAreGone", options: Options{QuotaPerOwner: 100_000}, run: func(k *blobKit) {
 		for i := range 10 {

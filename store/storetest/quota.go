@@ -10,10 +10,15 @@ import (
 // fillUp puts records of one owner until one is refused, and returns their number.
 func (k *kit) fillUp(owner string, expires time.Time) int {
 	k.Helper()
+	return k.fillUntil(owner, expires, store.ErrQuota)
+}
+
+func (k *kit) fillUntil(owner string, expires time.Time, refused *store.Error) int {
+	k.Helper()
 	for i := range 1000 {
 		p := k.put("space", fmt.Sprintf("%s/%d", owner, i), 0, owner, fill(1000), expires)
 		if p.Err != nil {
-			k.wantErr("Put over the quota", p.Err, store.ErrQuota)
+			k.wantErr("Put over the quota", p.Err, refused)
 			if p.Wrote {
 				k.Error("written and refused")
 			}
@@ -129,7 +134,7 @@ var quota = []test{
 		}
 	}},
 	{name: "TheStoreIsRefusedAboveItsQuota", options: Options{Quota: 40_000, QuotaPerOwner: 30_000}, run: func(k *kit) {
-		a, b := k.fillUp("a", never), k.fillUp("b", never)
+		a, b := k.fillUp("a", never), k.fillUntil("b", never, store.ErrShare)
 		if b >= a || a+b > 39 {
 			k.Errorf("%d and %d records of 1,000 octets fit 30,000 each and 40,000 in all", a, b)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/internal/memory"
 )
 
@@ -294,4 +295,26 @@ func TestGW09ForeignHostOrOriginComesToNoServer(t *testing.T) {
 	r := s.send("POST", "", request, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: hex")
 	want(t, "what fails on the way", r.all(), `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"connection lost","data":{"code":"ERR_INTERNAL_ERROR","retryable":false,"endpoint":"spiffe://here/swpd"}}}`)
 	want(t, "connections", connected, 1)
+}
+
+func TestRS28SessionsOfOneCallerLeavePlacesForAnother(t *testing.T) {
+	fairtest.Places(t, "mcp: sessions of callers over HTTP", "places of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		s := open(t, mcpfront.Options{MaxSessions: 16})
+		held := map[string][]*legacy{}
+		take := func(who string) bool {
+			r := s.send("POST", "", `{"jsonrpc":"2.0","id":"i","method":"initialize"}`, "Caller: "+who)
+			r.all()
+			if r.status != 200 {
+				want(t, "refused", r.status, 429)
+				return false
+			}
+			held[who] = append(held[who], &legacy{site: s, id: r.header.Get("Mcp-Session-Id"), caller: who})
+			return true
+		}
+		return take, func(who string) {
+			n := len(held[who]) - 1
+			want(t, "DELETE", held[who][n].do("DELETE", "").status, 204)
+			held[who] = held[who][:n]
+		}
+	})
 }

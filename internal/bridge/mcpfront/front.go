@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -74,7 +75,7 @@ type Options struct {
 	Target string
 
 	MaxBody     int64 // octets of a request, default 8 MiB − 8 KiB
-	MaxSessions int   // legacy sessions in all, default 1,024
+	MaxSessions int   // legacy sessions in all, default 1,024; callers share them
 
 	MaxSessionsPerCaller int // default 64
 	MaxStreams           int // exchanges of a session that are in flight or can be taken up again, default 256
@@ -121,10 +122,10 @@ type Front struct {
 	tools    mcpheader.Tools
 	counts   struct{ modern, legacy, refused, dropped, streams atomic.Int64 }
 
-	mu        sync.Mutex
-	closed    bool
-	sessions  map[string]*frontSession
-	perCaller map[string]int
+	mu       sync.Mutex
+	closed   bool
+	sessions map[string]*frontSession
+	places   fair.Shares // of sessions
 }
 
 // Stats are the counters and gauges of a Front.
@@ -141,7 +142,8 @@ type Stats struct {
 
 // New returns a Front.
 func New(o Options) *Front {
-	f := &Front{opts: o.withDefaults(), sessions: make(map[string]*frontSession), perCaller: make(map[string]int)}
+	f := &Front{opts: o.withDefaults(), sessions: make(map[string]*frontSession)}
+	f.places.Bound(f.opts.MaxSessions)
 	f.ctx, f.draining = context.WithCancel(context.Background())
 	return f
 }

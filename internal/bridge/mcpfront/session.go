@@ -11,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -74,13 +75,12 @@ func (f *Front) open(caller, target string, link *Link) (*frontSession, bool) {
 	s.expiry.Stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.ctx.Err() != nil || len(f.sessions) >= f.opts.MaxSessions || f.perCaller[caller] >= f.opts.MaxSessionsPerCaller {
+	if f.closed || f.ctx.Err() != nil || f.places.Of(caller) >= f.opts.MaxSessionsPerCaller || f.places.Take(caller, 1) != fair.Taken {
 		s.cancel()
 		s.held.Release()
 		return nil, false
 	}
 	f.sessions[s.id] = s
-	f.perCaller[caller]++
 	return s, true
 }
 
@@ -130,9 +130,7 @@ func (s *frontSession) drop() bool {
 	mine := s.f.sessions[s.id] == s
 	if mine {
 		delete(s.f.sessions, s.id)
-		if s.f.perCaller[s.caller]--; s.f.perCaller[s.caller] == 0 {
-			delete(s.f.perCaller, s.caller)
-		}
+		s.f.places.Give(s.caller, 1)
 	}
 	s.f.mu.Unlock()
 	if !mine {

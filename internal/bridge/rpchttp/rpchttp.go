@@ -39,6 +39,7 @@ package rpchttp
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -50,6 +51,7 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -61,8 +63,10 @@ type Options struct {
 	Methods    []string // names, in full
 	Repeatable []string // those of Methods that do no harm when they run twice
 
-	// Client makes the requests. Required.
+	// Client makes the requests. Required. Calls is how many there are at once, default 256, at
+	// most as many as Client makes; identities share them.
 	Client *upstream.Client
+	Calls  int
 
 	// Trouble gets the reason why a call got no proper response. It is called
 	// by many goroutines at once. It may be nil.
@@ -84,6 +88,7 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 	if opts.Trouble == nil {
 		opts.Trouble = func(string, error) {}
 	}
+	places := fair.NewSlots(cmp.Or(opts.Calls, 256))
 	methods := make(map[string]rpc.Method, len(opts.Methods))
 	for _, name := range opts.Methods {
 		// A dot segment would be taken for a place in the path.
@@ -95,7 +100,15 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 			url: strings.TrimSuffix(opts.URL, "/") + "/" + url.PathEscape(name), client: opts.Client, trouble: opts.Trouble,
 		}
 		methods[name] = rpc.Method{Repeatable: m.repeatable, Held: func(p *rpc.Pending, params []byte) error {
-			go m.call(p, bytes.Clone(params))
+			identity := p.Peer().Identity
+			if fault := places.Try(identity).Refuse(errCalls); fault != nil {
+				return fault
+			}
+			params = bytes.Clone(params)
+			go func() {
+				defer places.Give(identity)
+				m.call(p, params)
+			}()
 			return nil
 		}}
 	}
@@ -106,6 +119,8 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 	}
 	return methods, nil
 }
+
+var errCalls = profiles.Busy("rpc_backend_calls", "too many calls to this server")
 
 type method struct {
 	server     string

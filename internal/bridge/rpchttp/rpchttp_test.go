@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/rpchttp"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/bridge/upstream/upstreamtest"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -39,6 +40,7 @@ type setup struct {
 	upstream   upstream.Options
 	repeatable []string
 	outcomes   bool
+	calls      int
 }
 
 var names = []string{"demo.echo", "demo.other", "strange/na me?#%2f"}
@@ -51,7 +53,7 @@ func newService(t *testing.T, o setup, h http.HandlerFunc) *service {
 	t.Cleanup(client.Close)
 	s := &service{t: t, trouble: make(chan error, 100)}
 	methods, err := rpchttp.Methods(rpchttp.Options{
-		Name: "crm", URL: srv.URL + "/base/", Methods: names, Repeatable: o.repeatable, Client: client,
+		Name: "crm", URL: srv.URL + "/base/", Methods: names, Repeatable: o.repeatable, Client: client, Calls: o.calls,
 		Trouble: func(_ string, err error) { s.trouble <- err },
 	})
 	if err != nil {
@@ -452,4 +454,42 @@ func TestTraceContextsReachTheServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestRS28CallsOfOneIdentityLeavePlacesAtABackEndForAnother(t *testing.T) {
+	fairtest.Places(t, "rpc: calls of a back end", "places of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		began, ends := make(chan string), map[string]chan struct{}{fairtest.Alice: make(chan struct{}), fairtest.Mallory: make(chan struct{})}
+		s := newService(t, setup{calls: 16}, func(w http.ResponseWriter, r *http.Request) {
+			who := r.Header.Get("Swp-Peer")
+			began <- who
+			<-ends[who]
+		})
+		sessions := map[string]profiles.Session{}
+		ended := make(chan error, 64)
+		take := func(who string) bool {
+			if sessions[who] == nil {
+				sessions[who] = s.dial(who)
+			}
+			go func() {
+				_, err := rpc.Call(t.Context(), sessions[who], "demo.echo", nil)
+				ended <- err
+			}()
+			select {
+			case <-began:
+				return true
+			case err := <-ended:
+				var failed *rpc.Error
+				if !errors.As(err, &failed) && !errors.As(err, new(*profiles.PeerError)) {
+					t.Errorf("refused with %v", err)
+				}
+				return false
+			}
+		}
+		return take, func(who string) {
+			ends[who] <- struct{}{}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -1,0 +1,141 @@
+package filestore_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/internal/fair/fairtest"
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/filestore"
+	"github.com/slimwire/swp/store/sqlstore"
+)
+
+// upload makes a part of an owner.
+func upload(s store.Blobs, name, owner string, size int) error {
+	done := make(chan error, 1)
+	s.Begin(name, owner, uint64(size), nil, nil, time.Hour, func(_ bool, err error) { done <- err })
+	if err := <-done; err != nil || size == 0 {
+		return err
+	}
+	s.Append(name, 0, 0, make([]byte, size), func(_ bool, err error) { done <- err })
+	return <-done
+}
+
+func TestRS26ArtifactsOfOneOwnerLeaveRoomForAnother(t *testing.T) {
+	const size = 1000
+	for name, c := range map[string]struct {
+		options filestore.Options
+		size    int
+	}{
+		"octets": {filestore.Options{Quota: 16 * size, QuotaPerOwner: 16 * size}, size},
+		"number": {filestore.Options{Items: 16}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, c.options)
+			fill := func(owner string) (n int, err error) {
+				for n < 20 {
+					if err = upload(s, fmt.Sprint(owner, n), owner, c.size); err != nil {
+						return n, err
+					}
+					n++
+				}
+				return n, nil
+			}
+			if n, err := fill("mallory"); n != 14 || !errors.Is(err, store.ErrQuota) {
+				t.Errorf("mallory has %d of 16, then %v", n, err)
+			}
+			if n, err := fill("mallory for caller"); n != 0 || err == nil {
+				t.Errorf("a caller of mallory has %d, then %v", n, err)
+			}
+			_ = s.Close()
+			s = open(t, dir, c.options)
+			defer func() { _ = s.Close() }()
+			if n, err := fill("alice"); n != 2 || !errors.Is(err, store.ErrShare) {
+				t.Errorf("alice has %d, then %v", n, err)
+			}
+		})
+	}
+	fairtest.Places(t, "artifacts: octets of the quota", "uploads of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		s := open(t, "", filestore.Options{Quota: 16 * size, QuotaPerOwner: 16 * size})
+		t.Cleanup(func() { _ = s.Close() })
+		n, names := 0, map[string][]string{}
+		take := func(who string) bool {
+			n++
+			name := fmt.Sprint("upload ", n)
+			if upload(s, name, who, size) != nil {
+				return false
+			}
+			names[who] = append(names[who], name)
+			return true
+		}
+		return take, func(who string) {
+			last := len(names[who]) - 1
+			done := make(chan error, 1)
+			s.Discard(names[who][last], func(_ bool, err error) { done <- err })
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			names[who] = names[who][:last]
+		}
+	})
+}
+
+func TestRS25WritesOfOneOwnerLeaveRoomToWaitForAnother(t *testing.T) {
+	records, err := sqlstore.Open(t.Context(), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = records.Close() }()
+	slow := &stalled{Records: records}
+	s, err := filestore.Open(t.Context(), filestore.Options{
+		Records: slow, Space: "blobs", Dir: filepath.Join(t.TempDir(), "blobs"), QueueLength: 16, Writers: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for _, owner := range []string{"mallory", "alice"} {
+		for i := range 20 {
+			if err := upload(s, fmt.Sprint(owner, i), owner, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	order := make(chan string, 40)
+	slow.gate.Lock()
+	ask := func(owner string, wait int, want error) {
+		refused := make(chan error, 20)
+		for i := range 20 {
+			s.Append(fmt.Sprint(owner, i), 0, 0, []byte("data"), func(_ bool, err error) {
+				if err == nil {
+					order <- owner
+				} else {
+					refused <- err
+				}
+			})
+		}
+		for range 20 - wait {
+			if err := <-refused; !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", owner, err, want)
+			}
+		}
+	}
+	ask("mallory", 14, store.ErrBusy)
+	ask("alice", 2, store.ErrShare)
+	slow.gate.Unlock()
+	count := map[string]int{}
+	for i := range 16 {
+		who := <-order
+		count[who]++
+		if i == 7 && count["alice"] != 2 {
+			t.Errorf("of the first 8 writes %d are alice's, want both", count["alice"])
+		}
+	}
+	if count["mallory"] != 14 || count["alice"] != 2 {
+		t.Errorf("written: %v, want 14 and 2", count)
+	}
+}
