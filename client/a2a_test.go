@@ -35,7 +35,7 @@ type site struct {
 	dials []time.Time
 }
 
-func memory(t *testing.T) a2a.Store {
+func memory(t *testing.T) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Options{})
 	if err != nil {

@@ -104,6 +104,10 @@ var advices = []advice{
 	{"ended, own certificate out of time", func(f *failure) bool { return f.ended() && f.own != nil }, func(f *failure) string {
 		return fmt.Sprintf("The server hung up, perhaps for this reason: %s. Renew it, or show another one with --cert and --key.", plain.Error(f.own))
 	}},
+	{"unserved profile", func(f *failure) bool {
+		return f.code(profiles.UnknownProfile) || f.ended() && f.c.peer != nil && f.c.overMessage()
+	}, always(
+		"The server lets this identity in, and ended the connection over what was sent: probably it does not serve the profile of the message. Commands that list, ask or ping need profile 12 (RPC).")},
 	{"ended before use", (*failure).ended, func(f *failure) string {
 		// Over TLS there is no reason in the error.
 		return inWords(farend.HungUp) + ". " + f.c.ifDenied()
@@ -184,6 +188,13 @@ func (f *failure) silentPartner() string {
 	}
 	return who + "; the endpoint itself answers. There swpd status shows the link to the partner: a dead one is noticed within 15 s, and then the error says so. " +
 		"If the link is up, the partner is slow: allow more time with --timeout."
+}
+
+// overMessage reports whether the peer has ended the connection over a message.
+func (c *Client) overMessage() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), answersIn)
+	defer cancel()
+	return c.admitted(ctx)
 }
 
 // answersIn limits the time for finding out whether the peer answers.

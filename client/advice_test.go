@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/transporttest"
@@ -83,6 +84,29 @@ func (s *stage) serveAll(o endpoint.Options, of all.Options) (*endpoint.Endpoint
 	}
 	s.t.Cleanup(set.Close)
 	o.Registry = set.Registry
+	return s.serveOn(o)
+}
+
+// serveWithoutRPC serves profile 17 alone.
+func (s *stage) serveWithoutRPC() string {
+	s.t.Helper()
+	set, err := all.New(all.Options{State: state.Options{Store: memory(s.t)}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(set.Close)
+	states, _ := set.Registry.Lookup(state.ProfileID)
+	alone, err := profiles.NewRegistry(states)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, address := s.serveOn(endpoint.Options{Registry: alone})
+	return address
+}
+
+// serveOn is serve with a registry.
+func (s *stage) serveOn(o endpoint.Options) (*endpoint.Endpoint, string) {
+	s.t.Helper()
 	ep, err := endpoint.New(o)
 	if err != nil {
 		s.t.Fatal(err)
@@ -406,6 +430,9 @@ var provocations = []provocation{
 		s.server.Now = before // it lets the certificate in
 		return s.call(s.turnAway(profiles.OK))
 	}, "expired at "},
+	{"unserved profile", "no RPC", both, func(s *stage) error {
+		return s.call(s.serveWithoutRPC())
+	}, "need profile 12 (RPC)"},
 	{"ended before use", "access.deny", overTLS, func(s *stage) error {
 		return s.call(s.turnAway(profiles.SecurityPolicy))
 	}, "does not let this identity in"},

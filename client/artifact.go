@@ -62,7 +62,7 @@ func (s source) ReadAt(p []byte, at int64) (int, error) {
 // Put uploads an artifact and returns after the peer has verified and stored it. Octets
 // that an earlier Put has sent are not sent again.
 func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
-	u.Octets, u.Sync = source{u}, rpc.Sync
+	u.Octets = source{u}
 	reached := uint64(0)
 	return t.run(ctx, u.ArtifactID, func(ctx context.Context, c *Client, moved func()) error {
 		u.Progress = func(durable uint64) {
@@ -80,6 +80,7 @@ func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 		if u.Size > smallChunk {
 			_, _ = c.Info(ctx) // for the limits of the peer; one that does not say them may have smaller ones
 		}
+		u.Sync = c.sync
 		return u.Send(ctx, c.Session)
 	})
 }
@@ -161,6 +162,9 @@ func (c *Client) lookUp(ctx context.Context, id string) (found *artifact.Entry, 
 }
 
 func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *artifact.Entry, err error) {
+	if c.mute {
+		return nil, nil // as below
+	}
 	err = c.listArtifacts(ctx, on, artifact.ListParams{ArtifactID: id, Limit: 1}, func(e *artifact.Entry) bool {
 		if e.ArtifactID == id {
 			found = e

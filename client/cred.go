@@ -6,28 +6,28 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/cred"
-	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // PresentCredential sends a credential and returns when the peer has accepted it. A
-// non-empty chainID starts a chain with it, which the peer keeps.
+// non-empty chainID starts a chain with it, which the peer keeps. The error is a
+// *profiles.UnconfirmedError if the peer does not know swp.sync.
 func (c *Client) PresentCredential(ctx context.Context, credType string, credential, chainID []byte) error {
 	return c.onLane(ctx, func(lane profiles.Lane) error {
-		return cred.Show(ctx, lane, rpc.Sync, credType, credential, chainID)
+		return cred.Show(ctx, lane, c.sync, credType, credential, chainID)
 	})
 }
 
 // DelegateCredential adds a delegation to a chain.
 func (c *Client) DelegateCredential(ctx context.Context, chainID, delegation []byte, expires time.Time) error {
 	return c.onLane(ctx, func(lane profiles.Lane) error {
-		return cred.Extend(ctx, lane, rpc.Sync, chainID, delegation, expires)
+		return cred.Extend(ctx, lane, c.sync, chainID, delegation, expires)
 	})
 }
 
 // RevokeCredential revokes a chain permanently. A chain that does not exist is no error.
 func (c *Client) RevokeCredential(ctx context.Context, chainID []byte, reason string) error {
 	return c.onLane(ctx, func(lane profiles.Lane) error {
-		return cred.End(ctx, lane, rpc.Sync, chainID, reason)
+		return cred.End(ctx, lane, c.sync, chainID, reason)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
-	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // Publisher returns a Publisher of events on a new lane. The caller closes it.
@@ -19,7 +18,7 @@ func (c *Client) Publisher(ctx context.Context) (*events.Publisher, error) {
 	if err != nil {
 		return nil, c.Explain(err)
 	}
-	return events.NewPublisher(lane, rpc.Sync), nil
+	return events.NewPublisher(lane, c.sync), nil
 }
 
 // EventsOptions say which events are followed, and how. Deliver is required.
@@ -144,11 +143,13 @@ const pausing = 500 * time.Millisecond
 
 // Publish publishes lines until the channel is closed, and returns how many are confirmed.
 // After an error further lines may have been accepted; the same events can be published
-// again.
+// again. A peer that cannot confirm gets all lines; the error is then a
+// *profiles.UnconfirmedError.
 func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirmed uint64, err error) {
 	every, batch := cmp.Or(l.Every, 256), 1
 	pause := time.NewTimer(pausing)
 	defer pause.Stop()
+	var unsure *profiles.UnconfirmedError
 	for n, waiting := uint64(0), 0; ; {
 		more, due := true, false
 		select {
@@ -171,12 +172,15 @@ func (l *EventLines) Publish(ctx context.Context, lines <-chan []byte) (confirme
 			return l.Events.Confirmed(), context.Cause(ctx)
 		}
 		if waiting > 0 && (waiting >= batch || due || !more) {
-			if err := l.sync(ctx); err != nil {
+			if err := l.sync(ctx); err != nil && (!errors.As(err, &unsure) || unsure.Lost) {
 				return l.Events.Confirmed(), err
 			}
 			// Begin with small batches: a fault of the first line often affects all lines,
 			// and a peer that refuses many at once ends the connection.
 			waiting, batch = 0, min(2*batch, every)
+		}
+		if !more && unsure != nil {
+			return l.Events.Confirmed(), unsure
 		}
 		if !more {
 			return l.Events.Confirmed(), nil

@@ -101,7 +101,7 @@ func writer(err error) string {
 // said reports whether an error is an answer of the peer.
 func said(err error) bool {
 	return errors.As(err, new(*profiles.PeerError)) || errors.As(err, new(*profiles.Error)) || errors.As(err, new(*rpc.Error)) ||
-		errors.As(err, new(*policyhint.ViolationError))
+		errors.As(err, new(*policyhint.ViolationError)) || errors.As(err, new(*profiles.UnconfirmedError))
 }
 
 // tooLargeError is the error for a message that is too large to send.

@@ -2,19 +2,27 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// Ping asks the peer whether it is alive and returns how long the answer took.
+// Ping asks the peer whether it is alive and returns how long the answer took: any answer,
+// such as the refusal by a peer without swp.ping. An error in place of the answer of a
+// partner may be from an endpoint on the way, unless it is that one.
 func (c *Client) Ping(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
-	if _, err := c.there().call(ctx, rpc.MethodPing, nil); err != nil {
+	_, err := c.there().call(ctx, rpc.MethodPing, nil)
+	took := time.Since(start)
+	if failed, ok := errors.AsType[*rpc.Error](err); ok && (c.Target == "" || failed.Code == rpc.CodeUnknownMethod) {
+		return took, nil
+	}
+	if err != nil {
 		return 0, c.Explain(err)
 	}
-	return time.Since(start), nil
+	return took, nil
 }
 
 // Times are statistics of durations.

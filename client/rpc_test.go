@@ -17,7 +17,7 @@ func TestCallIsCancelledUnlessItHasAKey(t *testing.T) {
 		t.Run("key "+key, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				started, cancelled, release := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-				set, err := all.New(all.Options{RPC: rpc.Options{Outcomes: memory(t).(rpc.Outcomes), Methods: map[string]rpc.Method{"slow": {
+				set, err := all.New(all.Options{RPC: rpc.Options{Outcomes: memory(t), Methods: map[string]rpc.Method{"slow": {
 					Detached: func(ctx context.Context, _ *profiles.Request, _ []byte, _ func([]byte) error) ([]byte, error) {
 						started <- struct{}{}
 						select {

@@ -82,10 +82,12 @@ func lineOf(m *slip.Message) (string, error) {
 // may refuse it later. The text begins with "@" if it is nSLIP.
 func (c *Client) SendSLIP(ctx context.Context, m SLIPMessage) (msgID []byte, err error) {
 	info, err := c.Info(ctx)
-	if err != nil {
+	failed, answered := errors.AsType[*rpc.Error](err)
+	unknown := answered && failed.Code == rpc.CodeUnknownMethod
+	if err != nil && !unknown {
 		return nil, err
 	}
-	if !slices.ContainsFunc(info.Profiles, func(p rpc.ProfileInfo) bool { return p.ID == slip.ProfileID }) {
+	if !unknown && !slices.ContainsFunc(info.Profiles, func(p rpc.ProfileInfo) bool { return p.ID == slip.ProfileID }) {
 		return nil, fmt.Errorf("%s does not serve profile %d, messages of SLIP", c.address, slip.ProfileID)
 	}
 	text := bytes.Trim([]byte(m.Text), " \t\r\n")
@@ -97,7 +99,7 @@ func (c *Client) SendSLIP(ctx context.Context, m SLIPMessage) (msgID []byte, err
 		if msgID, err = slip.Send(ctx, lane, msgType, text, m.Handles...); err != nil {
 			return err
 		}
-		return rpc.Sync(ctx, lane)
+		return c.sync(ctx, lane)
 	})
 	return msgID, err
 }

@@ -10,25 +10,34 @@ import (
 )
 
 // PutStates puts states, parents before their children, and returns when they are stored.
-// After an error confirmed is the number of stored states; all may be put again.
+// After an error confirmed is the number of stored states; all may be put again. If the peer
+// does not know swp.sync, the states are read back; an error that is a
+// *profiles.UnconfirmedError says that this was not possible.
 func (c *Client) PutStates(ctx context.Context, states ...state.State) (confirmed int, err error) {
 	lane, err := c.Open(ctx)
 	if err != nil {
 		return 0, c.Explain(err)
 	}
 	defer func() { _ = lane.Close() }()
-	confirmed, err = state.PutAll(ctx, lane, rpc.Sync, states...)
+	confirmed, err = state.PutAll(ctx, lane, c.sync, states...)
+	if err != nil {
+		err = c.readBack(ctx, err, states)
+		if err == nil {
+			confirmed = len(states)
+		}
+	}
 	return confirmed, c.Explain(err)
 }
 
-// AddStateDelta adds a delta to a state and returns when it is stored.
+// AddStateDelta adds a delta to a state and returns when it is stored. The error is a
+// *profiles.UnconfirmedError if the peer does not know swp.sync.
 func (c *Client) AddStateDelta(ctx context.Context, base state.ID, delta []byte, parents ...state.ID) error {
 	lane, err := c.Open(ctx)
 	if err != nil {
 		return c.Explain(err)
 	}
 	defer func() { _ = lane.Close() }()
-	return c.Explain(state.AddDelta(ctx, lane, rpc.Sync, base, delta, parents...))
+	return c.Explain(state.AddDelta(ctx, lane, c.sync, base, delta, parents...))
 }
 
 // GetState returns a state after verifying its digest.

@@ -109,7 +109,7 @@ type Way struct {
 
 	// Sync returns after the partner has processed and committed all earlier messages of a
 	// lane of a Session.
-	Sync func(ctx context.Context, lane Lane) error
+	Sync Sync
 
 	// Shared says that equal requests may share the answers, if they have the same Caller:
 	// the caller that the answers are for, or empty if no answer depends on the caller.

@@ -32,10 +32,9 @@ type Upload struct {
 	// may wait for their ACK, default 16. Both must be within the limits of the peer.
 	Chunk, Window int
 
-	// Sync waits until all earlier messages of a lane are processed: rpc's MethodSync.
-	// Without it Send learns from the answer to the first chunk whether that chunk is
-	// stored already.
-	Sync func(ctx context.Context, on profiles.Lane) error
+	// Sync shows whether octets are stored already. Without it, and where the peer does not
+	// know it, the answer to the first chunk does.
+	Sync profiles.Sync
 
 	// Progress is called, by the same goroutine, with the number of octets that are durable
 	// at the peer. May be nil.
@@ -149,7 +148,10 @@ func (s *sending) begin(ctx context.Context) (complete bool, err error) {
 		return false, err
 	}
 	if err := s.Sync(ctx, s.lane); err != nil {
-		return false, err
+		if unsure, ok := errors.AsType[*profiles.UnconfirmedError](err); !ok || unsure.Lost {
+			return false, err
+		}
+		s.Sync = nil
 	}
 	return s.held()
 }

@@ -2,46 +2,41 @@ package cred
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
-// Sync calls swp.sync on a lane and returns when it is answered.
-type Sync func(ctx context.Context, lane profiles.Lane) error
-
 // Show presents a credential on a lane and returns when the peer has accepted it. The
 // peer then keeps the chain that the credential starts; an empty chainID starts none.
 // The error is a *profiles.PeerError if the peer refused the credential, a
 // *profiles.Error if either side refused the message, or the error of ctx.
-func Show(ctx context.Context, lane profiles.Lane, sync Sync, credType string, credential, chainID []byte) error {
+func Show(ctx context.Context, lane profiles.Lane, sync profiles.Sync, credType string, credential, chainID []byte) error {
 	m := Present{Type: []byte(credType), Credential: credential, ChainID: chainID}
 	return send(ctx, lane, sync, TypePresent, m.Append(make([]byte, 0, m.Size())))
 }
 
 // Extend adds a delegation to a chain. The errors are those of Show.
-func Extend(ctx context.Context, lane profiles.Lane, sync Sync, chainID, delegation []byte, expires time.Time) error {
+func Extend(ctx context.Context, lane profiles.Lane, sync profiles.Sync, chainID, delegation []byte, expires time.Time) error {
 	m := Delegate{ChainID: chainID, Delegation: delegation, Expires: uint64(max(expires.UnixMilli(), 0))}
 	return send(ctx, lane, sync, TypeDelegate, m.Append(make([]byte, 0, m.Size())))
 }
 
 // End revokes a chain. An unknown chain is not an error. The errors are those of
 // Show.
-func End(ctx context.Context, lane profiles.Lane, sync Sync, chainID []byte, reason string) error {
+func End(ctx context.Context, lane profiles.Lane, sync profiles.Sync, chainID []byte, reason string) error {
 	m := Revoke{ChainID: chainID, Reason: []byte(reason)}
 	return send(ctx, lane, sync, TypeRevoke, m.Append(make([]byte, 0, m.Size())))
 }
 
 // send sends one message.
-func send(ctx context.Context, lane profiles.Lane, sync Sync, msgType uint64, payload []byte) error {
+func send(ctx context.Context, lane profiles.Lane, sync profiles.Sync, msgType uint64, payload []byte) error {
 	return sendAll(ctx, lane, sync, e1.Envelope{ProfileID: ProfileID, MsgType: msgType, Payload: payload})
 }
 
-// sendAll sends messages as calls, because a CRED_ERR may be the answer. A CRED_ERR
-// comes before the answer of swp.sync.
-func sendAll(ctx context.Context, lane profiles.Lane, sync Sync, messages ...e1.Envelope) error {
+// sendAll sends messages as calls, because a CRED_ERR may be the answer.
+func sendAll(ctx context.Context, lane profiles.Lane, sync profiles.Sync, messages ...e1.Envelope) error {
 	var calls []profiles.Call
 	defer func() {
 		for _, call := range calls {
@@ -55,20 +50,6 @@ func sendAll(ctx context.Context, lane profiles.Lane, sync Sync, messages ...e1.
 		}
 		calls = append(calls, call)
 	}
-	if err := sync(ctx, lane); err != nil {
-		return err
-	}
-	polled, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, call := range calls {
-		env, err := call.Recv(polled)
-		switch {
-		case errors.Is(err, context.Canceled):
-			continue
-		case err != nil:
-			return err
-		}
-		return refusals.Read(env)
-	}
-	return nil
+	_, err := profiles.Confirm(ctx, lane, sync, calls, refusals.Read)
+	return err
 }

@@ -107,7 +107,7 @@ type Options struct {
 
 	// Sync has Forward wait until the next hop has accepted a chain. Without Sync,
 	// Forward does nothing.
-	Sync Sync
+	Sync profiles.Sync
 
 	// Tokens verifies credentials of the type jwt. Without Tokens they are refused.
 	Tokens Tokens

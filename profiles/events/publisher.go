@@ -19,7 +19,7 @@ var ErrUnconfirmed = errors.New("events: too many events are unconfirmed, call S
 // Publisher publishes events to a peer, in order. One goroutine at a time may use it.
 type Publisher struct {
 	lane      profiles.Lane
-	sync      func(context.Context, profiles.Lane) error
+	sync      profiles.Sync
 	open      []profiles.Call // sent and not confirmed
 	confirmed uint64
 	payload   []byte
@@ -29,7 +29,7 @@ type Publisher struct {
 
 // NewPublisher returns a Publisher on a separate lane, which it closes. sync
 // calls swp.sync on the lane and returns when it is answered.
-func NewPublisher(lane profiles.Lane, sync func(context.Context, profiles.Lane) error) *Publisher {
+func NewPublisher(lane profiles.Lane, sync profiles.Sync) *Publisher {
 	polled, cancel := context.WithCancel(context.Background())
 	cancel()
 	return &Publisher{lane: lane, sync: sync, polled: polled}
@@ -57,9 +57,7 @@ func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 	// It is a call, because an EVT_ERR may be the answer.
 	call, err := p.lane.Call(ctx, e1.Envelope{ProfileID: ProfileID, MsgType: TypePublish, Payload: p.payload})
 	if err != nil {
-		p.failed = err
-		p.endCalls()
-		return p.failed
+		return p.settle(ctx, func(context.Context, profiles.Lane) error { return err })
 	}
 	p.open = append(p.open, call)
 	return nil
@@ -70,30 +68,29 @@ func (p *Publisher) Publish(ctx context.Context, r *Record) error {
 // first event that is not confirmed, and the Publisher cannot be used any more. Later
 // events may have been accepted, so they are published again, in order and with the same
 // event_ids.
+//
+// A *profiles.UnconfirmedError is about all events since the last call; if it is not Lost,
+// the Publisher can be used further.
 func (p *Publisher) Sync(ctx context.Context) error {
 	if p.failed != nil {
 		return p.failed
 	}
-	p.failed = p.sync(ctx, p.lane)
-	p.endCalls()
-	return p.failed
+	return p.settle(ctx, p.sync)
 }
 
-// endCalls ends the calls. Refusals arrive before the answer of swp.sync. Without that
-// answer nothing is confirmed; a refusal is then reported instead of the missing answer,
-// because a peer that has refused too much ends the connection.
-func (p *Publisher) endCalls() {
+// settle ends the calls. A peer that has refused too much ends the connection, so a refusal is
+// reported even if sync fails.
+func (p *Publisher) settle(ctx context.Context, sync profiles.Sync) error {
+	confirmed, err := profiles.Confirm(ctx, p.lane, sync, p.open, refusals.Read)
+	p.confirmed += uint64(confirmed)
 	for _, call := range p.open {
-		err := refused(p.polled, call)
-		switch {
-		case p.failed == nil && err == nil:
-			p.confirmed++
-		case p.failed == nil, errors.As(err, new(*profiles.PeerError)) && !errors.As(p.failed, new(*profiles.PeerError)):
-			p.failed = err
-		}
 		call.Close()
 	}
 	p.open = p.open[:0]
+	if unsure, ok := errors.AsType[*profiles.UnconfirmedError](err); !ok || unsure.Lost {
+		p.failed = err
+	}
+	return err
 }
 
 // refused returns why an event was refused, if it was.

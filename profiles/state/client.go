@@ -18,9 +18,6 @@ type State struct {
 	Metadata []byte
 }
 
-// Sync calls swp.sync on a lane and returns when it is answered.
-type Sync func(ctx context.Context, lane profiles.Lane) error
-
 // maxUnconfirmed is how many messages are sent before a confirmation is requested.
 const maxUnconfirmed = 256
 
@@ -28,7 +25,7 @@ const maxUnconfirmed = 256
 // has stored them. confirmed is how many of them, counted from the first, are certainly
 // stored. The error is a *profiles.PeerError if the peer refused one, an *profiles.Error if
 // either side refused a message, or that of ctx. After any error all may be put again.
-func PutAll(ctx context.Context, lane profiles.Lane, sync Sync, states ...State) (confirmed int, err error) {
+func PutAll(ctx context.Context, lane profiles.Lane, sync profiles.Sync, states ...State) (confirmed int, err error) {
 	for len(states) > 0 {
 		next := states[:min(len(states), maxUnconfirmed)]
 		n, err := putSome(ctx, lane, sync, next)
@@ -41,7 +38,7 @@ func PutAll(ctx context.Context, lane profiles.Lane, sync Sync, states ...State)
 	return confirmed, nil
 }
 
-func putSome(ctx context.Context, lane profiles.Lane, sync Sync, states []State) (int, error) {
+func putSome(ctx context.Context, lane profiles.Lane, sync profiles.Sync, states []State) (int, error) {
 	b := &batch{lane: lane}
 	defer b.close()
 	var payload []byte
@@ -53,19 +50,19 @@ func putSome(ctx context.Context, lane profiles.Lane, sync Sync, states []State)
 			return 0, err
 		}
 	}
-	return b.confirm(ctx, sync)
+	return profiles.Confirm(ctx, lane, sync, b.open, refusals.Read)
 }
 
 // AddDelta adds a delta to a state and returns when the peer has stored it. The
 // errors are those of PutAll; the same delta may be added again.
-func AddDelta(ctx context.Context, lane profiles.Lane, sync Sync, base ID, delta []byte, parents ...ID) error {
+func AddDelta(ctx context.Context, lane profiles.Lane, sync profiles.Sync, base ID, delta []byte, parents ...ID) error {
 	b := &batch{lane: lane}
 	defer b.close()
 	m := Delta{StateID: base[:], Delta: delta, ParentIDs: octets(parents)}
 	if err := b.send(ctx, TypeDelta, m.Append(make([]byte, 0, m.Size()))); err != nil {
 		return err
 	}
-	_, err := b.confirm(ctx, sync)
+	_, err := profiles.Confirm(ctx, lane, sync, b.open, refusals.Read)
 	return err
 }
 
@@ -91,27 +88,6 @@ func (b *batch) send(ctx context.Context, msgType uint64, payload []byte) error 
 	}
 	b.open = append(b.open, call)
 	return nil
-}
-
-// confirm returns how many messages were accepted before the first refused one, and its
-// error. Refusals arrive before the answer of swp.sync.
-func (b *batch) confirm(ctx context.Context, sync Sync) (int, error) {
-	if err := sync(ctx, b.lane); err != nil {
-		return 0, err
-	}
-	polled, cancel := context.WithCancel(context.Background())
-	cancel()
-	for i, call := range b.open {
-		env, err := call.Recv(polled)
-		if errors.Is(err, context.Canceled) {
-			continue
-		}
-		if err == nil {
-			err = refusals.Read(env)
-		}
-		return i, err
-	}
-	return len(b.open), nil
 }
 
 func (b *batch) close() {

@@ -55,7 +55,7 @@ type flags struct {
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f := &flags{in: stdin, out: stdout, errOut: stderr}
 	p := cli.Program{
-		Root: newRoot(f), Version: version, Arguments: usageArguments(), Effect: inEffect, Before: f.before, Describe: f.report,
+		Root: newRoot(f), Version: version, Arguments: usageArguments(), Effect: inEffect, Before: f.before, Code: exitCode, Describe: f.report,
 	}
 	defer f.sayStopped("") // where there is no error
 	return p.Main(args, stdin, stdout, stderr)
@@ -130,9 +130,11 @@ swpd (made by swpd run).
 Results are on standard output. Errors are on standard error, with --json as an object
 in its last line: {"error":{"kind":…,"message":…,"exit_code":…}}.
 
-Exit status: 0 for success, 1 for a failure, 2 for a wrong command line, 130 after
+Exit status: 0 for success, 1 for a failure, 2 for a wrong command line, 3 if what was
+sent may be lost, because the endpoint hung up instead of confirming it, 130 after
 Ctrl-C and 143 after SIGTERM. Commands that run until a signal end in order, and with
-0 after SIGTERM.`,
+0 after SIGTERM. An endpoint of other software may be unable to confirm what it has
+accepted: a remark says so, and "confirmed":false in JSON.`,
 		Example: `  swp-client ping swp+tls://127.0.0.1:7777
   swp-client mcp list swp+quic://127.0.0.1:7777
   swp-client mcp call swp+tls://127.0.0.1:7777/files read_file path=/srv/files/a.txt

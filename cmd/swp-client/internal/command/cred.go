@@ -64,14 +64,13 @@ digest of the certificate of this client, without a FILE.`,
 		err = f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			return c.PresentCredential(ctx, kind, credential, chain)
 		})
-		if err != nil {
-			return err
-		}
-		if f.asJSON {
-			return f.printJSON(map[string]any{"chain_id": hex.EncodeToString(chain)})
-		}
-		f.printf("%x\n", chain)
-		return nil
+		return f.sent(err, func(confirmed bool) error {
+			if f.asJSON {
+				return f.printJSON(map[string]any{"chain_id": hex.EncodeToString(chain), "confirmed": confirmed})
+			}
+			f.printf("%x\n", chain)
+			return nil
+		})
 	}
 	return takes(cmd, connects, traces, hints)
 }
@@ -97,9 +96,9 @@ token: its issuer is the subject of the previous token, and its sub is the deleg
 		if err != nil {
 			return err
 		}
-		return f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+		return f.sent(f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			return c.DelegateCredential(ctx, chain, delegation, time.Now().Add(*expires))
-		})
+		}), f.showConfirmed)
 	}
 	return takes(cmd, connects, traces, hints)
 }
@@ -118,9 +117,9 @@ credential again under the same id does not restore it. An unknown chain is no e
 		if err != nil {
 			return err
 		}
-		return f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+		return f.sent(f.onCred(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			return c.RevokeCredential(ctx, chain, *reason)
-		})
+		}), f.showConfirmed)
 	}
 	return takes(cmd, connects, traces, hints)
 }

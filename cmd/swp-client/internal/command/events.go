@@ -133,15 +133,17 @@ func (f *flags) publish(ctx context.Context, address string, r *events.Record) e
 	if err := pub.Publish(ctx, r); err != nil {
 		return publishing(c.ExplainAbout(err, string(r.EventType)))
 	}
-	if err := pub.Sync(ctx); err != nil {
-		return publishing(c.ExplainAbout(err, string(r.EventType)))
+	err = pub.Sync(ctx)
+	if err == nil {
+		f.remarkLocal(ctx, address, "event_type", string(r.EventType))
 	}
-	f.remarkLocal(ctx, address, "event_type", string(r.EventType))
-	if f.asJSON {
-		return f.printJSON(map[string]any{"event_id": string(r.EventID), "confirmed": 1})
-	}
-	f.printf("%s\n", visible(string(r.EventID)))
-	return nil
+	return f.sent(publishing(c.ExplainAbout(err, string(r.EventType))), func(confirmed bool) error {
+		if f.asJSON {
+			return f.printJSON(map[string]any{"event_id": string(r.EventID), "confirmed": confirmed})
+		}
+		f.printf("%s\n", visible(string(r.EventID)))
+		return nil
+	})
 }
 
 func (f *flags) publisher(ctx context.Context, address string) (*client.Client, *events.Publisher, error) {
@@ -201,6 +203,15 @@ func (f *flags) publishLines(ctx context.Context, address string, p *publishFlag
 	}
 	if confirmed > p.skip {
 		f.remarkLocal(ctx, address, "event_type", string(r.EventType))
+	}
+	if unsure, ok := errors.AsType[*profiles.UnconfirmedError](err); ok && !unsure.Lost {
+		return f.sent(err, func(bool) error {
+			if f.asJSON {
+				return f.printJSON(map[string]any{"id": p.id, "time": p.at, "confirmed": confirmed, "sent": read - p.skip})
+			}
+			f.printf("%s sent\n", plain.Count(read-p.skip, "line"))
+			return nil
+		})
 	}
 	if f.asJSON {
 		err = errors.Join(f.printJSON(map[string]any{"id": p.id, "time": p.at, "confirmed": confirmed}), publishing(c.ExplainAbout(err, string(r.EventType))))

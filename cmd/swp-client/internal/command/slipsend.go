@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -86,17 +85,18 @@ func (f *flags) sendSLIP(ctx context.Context, address string, m client.SLIPMessa
 	sending, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	id, err := c.SendSLIP(sending, m)
-	if err != nil {
-		return err
+	var why *profiles.PeerError
+	err = f.sent(err, func(confirmed bool) error {
+		why = awaitRefusal(ctx, refused, string(id), wait)
+		if f.asJSON {
+			return f.printSent(id, confirmed, why)
+		}
+		return nil
+	})
+	if why != nil {
+		return f.refusedAdvice(why)
 	}
-	why := awaitRefusal(ctx, refused, string(id), wait)
-	if f.asJSON {
-		err = f.printSent(id, why)
-	}
-	if why == nil {
-		return err
-	}
-	return errors.Join(err, f.refusedAdvice(why))
+	return err
 }
 
 // awaitRefusal returns why a message is refused, nil if nobody says so in time.
@@ -123,13 +123,14 @@ func awaitRefusal(ctx context.Context, refused <-chan undelivered, msgID string,
 	}
 }
 
-func (f *flags) printSent(msgID []byte, why *profiles.PeerError) error {
+func (f *flags) printSent(msgID []byte, confirmed bool, why *profiles.PeerError) error {
 	sent := struct {
-		MsgID   string `json:"msg_id"`
-		OK      bool   `json:"ok"`
-		Error   string `json:"error,omitempty"`
-		Message string `json:"message,omitempty"`
-	}{MsgID: hex.EncodeToString(msgID), OK: why == nil}
+		MsgID     string `json:"msg_id"`
+		OK        bool   `json:"ok"`
+		Confirmed bool   `json:"confirmed"`
+		Error     string `json:"error,omitempty"`
+		Message   string `json:"message,omitempty"`
+	}{MsgID: hex.EncodeToString(msgID), OK: why == nil, Confirmed: confirmed && why == nil}
 	if why != nil {
 		sent.Error, sent.Message = why.Code, why.Message
 	}

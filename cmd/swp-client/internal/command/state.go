@@ -75,7 +75,8 @@ func newStatePut(f *flags) *cobra.Command {
 		Use:   "put ADDR[/PARTNER] BLOB|@FILE|-",
 		Short: "Put a state and print its id",
 		Long: `Put a state, wait until the endpoint has stored it, and print its id: the SHA-256 of
-the blob. The same state may be put again. Its parents must be stored before.`,
+the blob. The same state may be put again. Its parents must be stored before. At an
+endpoint that cannot confirm messages the state is read back.`,
 		Example: `  swp-client state put swp+tls://127.0.0.1:7777 @plan.json --meta @plan.meta
   swp-client state put swp+tls://127.0.0.1:7777 - --parent 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae <next.json`,
 	}
@@ -101,12 +102,15 @@ the blob. The same state may be put again. Its parents must be stored before.`,
 		}
 		s.ID = state.IDOf(s.Blob)
 		f.asked = hex.EncodeToString(s.ID[:])
-		return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
-			if _, err := c.PutStates(ctx, s); err != nil {
-				return err
-			}
+		err = f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+			_, err := c.PutStates(ctx, s)
+			return err
+		})
+		return f.sent(err, func(confirmed bool) error {
 			if f.asJSON {
-				return f.printJSON(describe(&s, false))
+				p := describe(&s, false)
+				p.Confirmed = &confirmed
+				return f.printJSON(p)
 			}
 			f.printf("%x\n", s.ID)
 			return nil
@@ -122,6 +126,8 @@ type printedState struct {
 	Parents  []string `json:"parent_ids"`
 	Metadata any      `json:"metadata,omitempty"`
 	Blob     any      `json:"blob,omitempty"`
+
+	Confirmed *bool `json:"confirmed,omitempty"` // of one that was put
 }
 
 func describe(s *state.State, blob bool) printedState {

@@ -37,9 +37,9 @@ interpret deltas. The same delta may be added again.`,
 		case len(delta) == 0:
 			return &usageError{"the delta is empty, which no delta is"}
 		}
-		return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
+		return f.sent(f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 			return c.AddStateDelta(ctx, id[0], delta, from...)
-		})
+		}), f.showConfirmed)
 	}
 	return cmd
 }
