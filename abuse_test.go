@@ -54,7 +54,8 @@ var (
 )
 
 // abuseRows returns the rows of the catalogue of abuse, each with its text.
-func abuseRows(text string) map[string]string {
+func abuseRows(t *testing.T, text string) map[string]string {
+	t.Helper()
 	rows := make(map[string]string)
 	for len(text) > 0 {
 		m := abuseRow.FindStringSubmatchIndex(text)
@@ -65,7 +66,11 @@ func abuseRows(text string) map[string]string {
 		if end < len(text) {
 			end-- // the # of the next heading
 		}
-		rows[text[m[2]:m[3]]] = text[m[0]:end]
+		row := text[m[2]:m[3]]
+		if _, ok := rows[row]; ok {
+			t.Errorf("two rows are called %s", row)
+		}
+		rows[row] = text[m[0]:end]
 		text = text[end:]
 	}
 	return rows
@@ -108,7 +113,7 @@ func TestAbuseIndexNamesTheTestsOfEachRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(octets)
-	tests, rows := rowTests(t), abuseRows(text)
+	tests, rows := rowTests(t), abuseRows(t, text)
 	for row := range tests {
 		if _, ok := rows[row]; !ok {
 			t.Errorf("%s has no row %s; tests: %v", index, row, tests[row])

@@ -196,7 +196,7 @@ func TestTL12ATaskThatWaitedBeginsOnlyIfARuleAllowsIt(t *testing.T) {
 
 // What a partner has given ends with it, as denied, and what it was given; what others have
 // given to others goes on. A task under way when the partner is configured anew stays.
-func TestTL20TheTasksOfARemovedPartnerEnd(t *testing.T) {
+func TestTL30TheTasksOfARemovedPartnerEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := newDisk(), newWorker()
 		partners := map[string]string{"far": carol, "near": alice}

@@ -287,7 +287,7 @@ func TestTL17TheTasksUnderAChainEndWithIt(t *testing.T) {
 
 // A chain that was forwarded ends at the next endpoint too: at once, or when there is a
 // session to it again, also after a restart.
-func TestTL21ARevocationGoesWhereItsChainWent(t *testing.T) {
+func TestTL31ARevocationGoesWhereItsChainWent(t *testing.T) {
 	const far = "spiffe://test/far"
 	opts := credOptions(t)
 	there := newSet(t, all.Options{Cred: credOptions(t)})
