@@ -41,11 +41,17 @@ func newPeople(t *testing.T) *people {
 // write writes a certificate and its key as a client of an organisation has them.
 func (p *people) write(o *organisation, identity string) devpki.Files {
 	p.t.Helper()
+	return p.issue(o, transporttest.Named(identity))
+}
+
+// issue is write for a certificate that is described.
+func (p *people) issue(o *organisation, leaf transporttest.Leaf) devpki.Files {
+	p.t.Helper()
 	ca, err := os.ReadFile(o.ca())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	cert := p.ca.Issue(p.t, transporttest.Named(identity))
+	cert := p.ca.Issue(p.t, leaf)
 	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	if err != nil {
 		p.t.Fatal(err)

@@ -246,7 +246,11 @@ func overTLSAndQUIC(t *testing.T, f func(t *testing.T, transport int)) {
 // ask calls an MCP server by its name.
 func (s *session) ask(t *testing.T, call mcpmap.Call) (*mcpmap.Result, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return s.askIn(t.Context(), call)
+}
+
+func (s *session) askIn(ctx context.Context, call mcpmap.Call) (*mcpmap.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return s.mapping.Client(s.Session).Do(ctx, &call)
 }

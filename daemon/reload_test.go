@@ -276,6 +276,11 @@ func TestTL10AuthoritiesAreAddedToTheListAndTakenFromIt(t *testing.T) {
 // has begun.
 func (s *session) waits(t *testing.T, target, session string) (answer <-chan string, release func()) {
 	t.Helper()
+	return s.waitsIn(t.Context(), t, target, session)
+}
+
+func (s *session) waitsIn(ctx context.Context, t *testing.T, target, session string) (answer <-chan string, release func()) {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", socket)
 	if err != nil {
@@ -284,7 +289,7 @@ func (s *session) waits(t *testing.T, target, session string) (answer <-chan str
 	defer func() { _ = ln.Close() }()
 	told := make(chan string, 1)
 	go func() {
-		result, err := s.ask(t, mcpmap.Call{
+		result, err := s.askIn(ctx, mcpmap.Call{
 			Target: target, Session: session,
 			Octets: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"socket":%q}}}`, socket),
 		})

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/profiles/cred"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/transport/transporttest"
 )
@@ -36,6 +38,9 @@ type victim struct {
 	link   int
 	files  devpki.Files // of alice
 	roots  *x509.CertPool
+	ctx    context.Context // of what she does; under a chain of credentials if that is revoked
+	ends   time.Time       // of her certificate
+	drains bool            // her sessions drain before they end
 }
 
 // underWay begins one thing, and returns a function that waits for its end and says how it
@@ -43,6 +48,7 @@ type victim struct {
 type underWay struct {
 	name  string
 	begin func(v *victim) (ended func(ctx context.Context) string)
+	late  bool // it is begun when everything else is
 }
 
 const (
@@ -51,6 +57,7 @@ const (
 	denying    = "access: {deny: ['spiffe://people.example/alice', 'http:alice', 'spiffe://b.example/swpd'], rules: [{identity: '**'}]}\n"
 )
 
+// newVictim starts the daemon. alice is a partner, who has to dial.
 func newVictim(t *testing.T, link int) *victim {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,10 +72,12 @@ func newVictim(t *testing.T, link int) *victim {
 	yaml := "http: {address: '127.0.0.1:0', tls: {cert: pki/server.crt, key: pki/server.key, ca: [pki/ca.crt, people.crt]}, callers: {alice: " +
 		"{tokens: [8766b9cb08e6040b704f1e3ee1e186efccf2635b1d2634d6525333007e6aeae1], certificates: ['" + aliceID + "']}}}\n" +
 		servers + workerYAML("exec sleep 600", ", tasks: 1") + aliceRules
+	credentials, _ := credYAML(t, false)
+	yaml += credentials + "partners:\n  alice: {identity: '" + aliceID + "'}\n"
 	v := &victim{t: t, people: p, link: link, organisation: &organisation{startIn(t, dir, yaml), "a", "spiffe://a.example/swpd"}}
 	v.rewrite("ca: [pki/ca.crt]}\nadmin", "ca: [pki/ca.crt, people.crt]}\nadmin")
 	v.reloaded()
-	v.files = p.write(v.organisation, aliceID)
+	v.ctx, v.files = t.Context(), p.write(v.organisation, aliceID)
 	v.roots = x509.NewCertPool()
 	anchors, err := os.ReadFile(v.ca())
 	if err != nil {
@@ -76,6 +85,16 @@ func newVictim(t *testing.T, link int) *victim {
 	}
 	v.roots.AppendCertsFromPEM(anchors)
 	return v
+}
+
+// expires gives alice a certificate that expires soon after everything else has begun: a
+// multiple of the time that the start of the daemon and one connection have taken.
+func (v *victim) expires(started time.Time) {
+	v.t.Helper()
+	v.dial().Close(profiles.OK)
+	leaf := transporttest.Named(aliceID)
+	leaf.NotAfter = time.Now().Add(max(15*time.Second, 15*time.Since(started))).Truncate(time.Second)
+	v.files, v.ends, v.drains = v.people.issue(v.organisation, leaf), leaf.NotAfter, true
 }
 
 // leaf is the certificate of alice.
@@ -140,7 +159,7 @@ func asking(ask func() error) func(context.Context) string {
 // task sends a task, and returns how it ends.
 func (v *victim) task(s *session, id string) (ended func(context.Context) string) {
 	v.t.Helper()
-	d, err := s.tasks.Send(v.t.Context(), s.Session, &a2a.Task{ID: []byte(id), Kind: "k"}, a2a.SendOptions{})
+	d, err := s.tasks.Send(v.ctx, s.Session, &a2a.Task{ID: []byte(id), Kind: "k"}, a2a.SendOptions{})
 	if err == nil {
 		_, err = d.Recv(v.t.Context()) // accepted
 	}
@@ -221,15 +240,36 @@ func (v *victim) stream(byCertificate bool) (ended func(context.Context) string)
 	})
 }
 
+const connected = "connected"
+
 var everything = []underWay{
-	{"idle session", func(v *victim) func(context.Context) string { return over(v.dial().Session) }},
-	{"MCP call", func(v *victim) func(context.Context) string {
+	{name: "connection in handshake", late: true, begin: func(v *victim) func(context.Context) string {
+		address, release := holdsHandshake(v.t, v.addrs[v.link])
+		answer := make(chan string, 1)
+		go func() {
+			s, err := dialWith(v.t, address, v.files)
+			if err == nil {
+				err = echo(v.t, s)
+			}
+			if err != nil {
+				answer <- err.Error()
+				return
+			}
+			answer <- connected
+		}()
+		return func(ctx context.Context) string {
+			release()
+			return answered(answer)(ctx)
+		}
+	}},
+	{name: "idle session", begin: func(v *victim) func(context.Context) string { return over(v.dial().Session) }},
+	{name: "MCP call", begin: func(v *victim) func(context.Context) string {
 		s := v.dial()
-		answer, release := s.waits(v.t, "child", s.begin(v.t, "child"))
+		answer, release := s.waitsIn(v.ctx, v.t, "child", s.begin(v.t, "child"))
 		v.t.Cleanup(release) // keeps the child waiting
 		return answered(answer)
 	}},
-	{"MCP session with a child", func(v *victim) func(context.Context) string {
+	{name: "MCP session with a child", begin: func(v *victim) func(context.Context) string {
 		s := v.dial()
 		pid := pidOf(v.t, s, s.begin(v.t, "child"))
 		return func(ctx context.Context) string {
@@ -243,33 +283,58 @@ var everything = []underWay{
 			return "the child has ended"
 		}
 	}},
-	{"running task", func(v *victim) func(context.Context) string { return v.task(v.dial(), "runs") }},
-	{"queued task", func(v *victim) func(context.Context) string { return v.task(v.dial(), "waits") }},
-	{"subscription", func(v *victim) func(context.Context) string {
-		sub := subscribed(v.t, v.dial().Session, events.SubscribeOptions{})
+	{name: "running task", begin: func(v *victim) func(context.Context) string { return v.task(v.dial(), "runs") }},
+	{name: "queued task", begin: func(v *victim) func(context.Context) string { return v.task(v.dial(), "waits") }},
+	{name: "subscription", begin: func(v *victim) func(context.Context) string {
+		sub, err := events.Open(v.ctx, v.dial().Session, events.SubscribeOptions{})
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		v.t.Cleanup(sub.Close)
 		return asking(func() error { _, err := sub.Recv(v.t.Context()); return err })
 	}},
-	{"relay attachment", func(v *victim) func(context.Context) string {
+	{name: "relay attachment", begin: func(v *victim) func(context.Context) string {
 		s := v.dial()
-		c := consumes(v.t, v.organisation, s.Session, s.relays, "topic", 1)
+		c, err := s.relays.Consume(v.ctx, s.Session, "topic", 1)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		v.t.Cleanup(c.Close)
 		return asking(func() error { _, err := c.Recv(v.t.Context()); return err })
 	}},
-	{"upload", func(v *victim) func(context.Context) string {
-		s := v.dial()
+	{name: "upload", begin: func(v *victim) func(context.Context) string {
+		s, other := v.dial(), v.dial()
 		const size, chunk = 1 << 20, 64 << 10
 		octets := &throttled{Reader: bytes.NewReader(make([]byte, size)), free: 4 * chunk, half: make(chan struct{}), goOn: make(chan struct{})}
 		ended := asking(func() error {
-			return artifact.Upload{ArtifactID: "up", Size: size, Hash: sha256.Sum256(make([]byte, size)), Octets: octets, Chunk: chunk, Window: 1, Sync: syncPlain}.Send(v.t.Context(), s.Session)
+			return artifact.Upload{ArtifactID: "up", Size: size, Hash: sha256.Sum256(make([]byte, size)), Octets: octets, Chunk: chunk, Window: 1, Sync: syncPlain}.Send(v.ctx, s.Session)
 		})
 		<-octets.half
 		return func(ctx context.Context) string {
+			if v.drains { // the session itself may last as long as the upload holds back
+				over(other.Session)(ctx)
+			}
 			close(octets.goOn)
 			return ended(ctx)
 		}
 	}},
-	{"HTTP stream by token", func(v *victim) func(context.Context) string { return v.stream(false) }},
-	{"HTTP stream by certificate", func(v *victim) func(context.Context) string { return v.stream(true) }},
-	{"seated agent", func(v *victim) func(context.Context) string {
+	{name: "HTTP stream by token", begin: func(v *victim) func(context.Context) string { return v.stream(false) }},
+	{name: "HTTP stream by certificate", begin: func(v *victim) func(context.Context) string { return v.stream(true) }},
+	{name: "partner link", begin: func(v *victim) func(context.Context) string {
+		v.dial()
+		v.connected("alice")
+		return func(ctx context.Context) string {
+			for v.up("alice") {
+				select {
+				case <-ctx.Done():
+					return ""
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+			return "the link has ended"
+		}
+	}},
+	{name: "seated agent", begin: func(v *victim) func(context.Context) string {
 		begun, stopped := make(chan struct{}), make(chan string, 2)
 		worker := a2a.WorkerFunc(func(ctx context.Context, _ *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
 			close(begun)
@@ -308,10 +373,14 @@ func (r *throttled) ReadAt(b []byte, at int64) (int, error) {
 // column is a way to take something from alice.
 type column struct {
 	name  string
+	start func(v *victim) // before she begins anything; may be nil
 	apply func(v *victim)
 	ends  func(row string) string // how a row has to end: a text in it; "" for what goes on
 	of    string                  // only the rows with this in their names; empty: all
+	own   bool                    // a column of its own in the document
 }
+
+const anyEnd = "any end"
 
 // asIdentity is for what ends an identity.
 func asIdentity(row string) string {
@@ -322,6 +391,22 @@ func asIdentity(row string) string {
 		return "the child has ended"
 	}
 	return anyEnd
+}
+
+// withConnection is asIdentity if the connections end at the same time, perhaps before a Result is sent.
+func withConnection(row string) string {
+	if strings.HasSuffix(row, "task") {
+		return anyEnd
+	}
+	return asIdentity(row)
+}
+
+// asPartner is for what ends an identity over SWP alone.
+func asPartner(row string) string {
+	if strings.HasPrefix(row, "HTTP") {
+		return ""
+	}
+	return withConnection(row)
 }
 
 // asConnection is for what ends connections: tasks, and sessions of MCP, belong to the
@@ -336,92 +421,183 @@ func asConnection(row string) string {
 	return anyEnd
 }
 
-const anyEnd = "any end"
+// asChain is for the end of a chain.
+func asChain(row string) string {
+	switch row {
+	case "MCP call", "subscription", "relay attachment", "upload":
+		return anyEnd
+	case "running task", "queued task":
+		return "Result ok=false " + a2a.ReasonChain
+	}
+	return ""
+}
 
 var columns = []column{
-	{"deny", func(v *victim) { v.rewrite(aliceRules, denying) }, func(row string) string {
-		if strings.HasSuffix(row, "task") {
-			return anyEnd // the connection may end before the Result is sent
-		}
-		return asIdentity(row)
-	}, ""},
-	{"rule removed", func(v *victim) { v.rewrite(aliceRules, fewerRules) }, func(row string) string {
-		if row == "idle session" {
-			return ""
-		}
-		return asIdentity(row)
-	}, ""},
-	{"authority removed", func(v *victim) {
-		copyFile(v.t, filepath.Join(v.dir, "other.crt"), filepath.Join(v.dir, "people.crt"))
-	}, asConnection, ""},
-	{"token removed", func(v *victim) {
-		v.rewrite("8766b9cb08e6040b704f1e3ee1e186efccf2635b1d2634d6525333007e6aeae1", strings.Repeat("ab", 32))
-	}, func(string) string { return anyEnd }, "by token"},
-	{"caller removed", func(v *victim) {
-		v.configure(func(text string) string {
-			return strings.Replace(text, "callers: {alice: ", "callers: {bob: ", 1)
-		})
-	}, func(string) string { return anyEnd }, "HTTP"},
-	{"CRL", func(v *victim) {
+	{name: "expiry", own: true, apply: func(v *victim) { <-time.After(time.Until(v.ends)) }, ends: asConnection},
+	{name: "CRL", own: true, apply: func(v *victim) {
 		list := filepath.Join(v.dir, "list.crl")
 		write(v.t, list, string(v.people.ca.CRL(v.t, time.Hour, v.leaf())))
 		v.rewrite("ca: [pki/ca.crt, people.crt]}\nadmin", "ca: [pki/ca.crt, people.crt], crl: [list.crl]}\nadmin")
 		v.rewrite("ca: [pki/ca.crt, people.crt]}, callers", "ca: [pki/ca.crt, people.crt], crl: [list.crl]}, callers")
-	}, asConnection, ""},
-	{"file out of the list", func(v *victim) {
+	}, ends: asConnection},
+	{name: "authority removed", own: true, apply: func(v *victim) {
+		copyFile(v.t, filepath.Join(v.dir, "other.crt"), filepath.Join(v.dir, "people.crt"))
+	}, ends: asConnection},
+	{name: "file out of the list", own: true, apply: func(v *victim) {
 		v.rewrite("ca: [pki/ca.crt, people.crt]}\nadmin", "ca: [pki/ca.crt]}\nadmin")
 		v.rewrite("ca: [pki/ca.crt, people.crt]}, callers", "ca: [pki/ca.crt]}, callers")
-	}, asConnection, ""},
+	}, ends: asConnection},
+	{name: "deny", own: true, apply: func(v *victim) { v.rewrite(aliceRules, denying) }, ends: withConnection},
+	{name: "rule removed", own: true, apply: func(v *victim) { v.rewrite(aliceRules, fewerRules) }, ends: func(row string) string {
+		switch row {
+		case "connection in handshake", "idle session", "partner link":
+			return "" // they may be there, and do nothing
+		}
+		return asIdentity(row)
+	}},
+	{name: "token removed", own: true, apply: func(v *victim) {
+		v.rewrite("8766b9cb08e6040b704f1e3ee1e186efccf2635b1d2634d6525333007e6aeae1", strings.Repeat("ab", 32))
+	}, ends: func(string) string { return anyEnd }, of: "by token"},
+	{name: "caller removed", apply: func(v *victim) {
+		v.configure(func(text string) string {
+			return strings.Replace(text, "callers: {alice: ", "callers: {bob: ", 1)
+		})
+	}, ends: func(string) string { return anyEnd }, of: "HTTP"},
+	{name: "partner removed", own: true, start: func(v *victim) {
+		v.rewrite("{identity: '"+aliceID+"'}", "{identity: '"+aliceID+"', trust: [people.crt]}")
+		v.rewrite("ca: [pki/ca.crt, people.crt]}\nadmin", "ca: [pki/ca.crt]}\nadmin")
+		v.reloaded()
+	}, apply: (*victim).alone, ends: asPartner},
+	{name: "partner removed, admitted by trust.ca", apply: (*victim).alone, ends: func(row string) string {
+		if row == "connection in handshake" {
+			return ""
+		}
+		return asPartner(row)
+	}},
+	{name: "chain revoked", own: true, start: func(v *victim) {
+		s := v.dial()
+		lane, err := s.Open(v.t.Context())
+		if err == nil {
+			err = cred.Show(v.t.Context(), lane, confirmed, cred.JWT, grant(v.t, theIssuer, aliceID, "read", time.Hour), []byte("chain"))
+		}
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		v.ctx = profiles.WithChain(v.ctx, []byte("chain"))
+	}, apply: func(v *victim) {
+		s := v.dial()
+		lane, err := s.Open(v.t.Context())
+		if err == nil {
+			err = cred.End(v.t.Context(), lane, confirmed, []byte("chain"), "")
+		}
+		if err != nil {
+			v.t.Fatal(err)
+		}
+	}, ends: asChain},
+}
+
+// alone removes the partner.
+func (v *victim) alone() {
+	v.configure(func(text string) string {
+		before, _, _ := strings.Cut(text, "partners:\n")
+		return before
+	})
 }
 
 func TestTL15RevocationEndsWhatIsUnderWay(t *testing.T) {
+	found := new(revocations)
 	overTLSAndQUIC(t, func(t *testing.T, link int) {
 		for _, c := range columns {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				c.judge(newVictim(t, link))
+				c.judge(t, link, found)
 			})
 		}
 	})
+	found.compare(t)
+}
+
+// begun is a row under way.
+type begun struct {
+	*underWay
+	ended func(context.Context) string
 }
 
 // judge begins everything, takes it away, and compares how it ends.
-func (c *column) judge(v *victim) {
-	var rows []*underWay
-	var ends []func(context.Context) string
-	for i := range everything {
-		if row := &everything[i]; strings.Contains(row.name, c.of) {
-			rows, ends = append(rows, row), append(ends, row.begin(v))
+func (c *column) judge(t *testing.T, link int, found *revocations) {
+	started := time.Now()
+	v := newVictim(t, link)
+	expiry := c.name == "expiry"
+	if expiry {
+		v.expires(started)
+	}
+	if c.start != nil {
+		c.start(v)
+	}
+	var rows []begun
+	for _, late := range []bool{false, true} {
+		for i := range everything {
+			if row := &everything[i]; strings.Contains(row.name, c.of) && row.late == late {
+				if late && expiry { // a handshake has a limit
+					<-time.After(time.Until(v.ends.Add(-2 * time.Second)))
+				}
+				rows = append(rows, begun{row, row.begin(v)})
+			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
-	defer cancel()
-	began := time.Now()
+	if expiry && time.Now().After(v.ends) {
+		t.Fatal("the certificate has expired before everything was begun")
+	}
 	c.apply(v)
-	v.reloaded()
-	for i, row := range rows {
+	began := time.Now()
+	if !expiry {
+		v.reloaded()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var ending, lasting sync.WaitGroup
+	going, stop := context.WithCancel(ctx) // for what goes on
+	defer stop()
+	for _, row := range rows {
 		want := c.ends(row.name)
 		if want == "" {
-			v.t.Logf("%-24s goes on", row.name)
+			lasting.Go(func() {
+				if how := row.ended(going); how != "" && how != connected {
+					t.Errorf("%s: %s has ended: %q", c.name, row.name, how)
+				}
+			})
+			found.note(c, row.name, goesOn)
 			continue
 		}
-		how := ends[i](ctx)
-		v.t.Logf("%-28s %4.1f s  %.150s", row.name, time.Since(began).Seconds(), how)
-		switch {
-		case how == "", how == "it was done":
-			v.t.Errorf("%s: %s: %q", c.name, row.name, how)
-		case want != anyEnd && !strings.Contains(how, want):
-			v.t.Errorf("%s: %s ended with %q, want %q", c.name, row.name, how, want)
+		ending.Go(func() {
+			how := row.ended(ctx)
+			took := time.Since(began)
+			t.Logf("%-28s %4.1f s  %.150s", row.name, took.Seconds(), how)
+			switch {
+			case how == "", how == "it was done", how == connected:
+				t.Errorf("%s: %s: %q", c.name, row.name, how)
+			case want != anyEnd && !strings.Contains(how, want):
+				t.Errorf("%s: %s ended with %q, want %q", c.name, row.name, how, want)
+			case want == "lost": // the task goes on, see below
+				found.note(c, row.name, goesOn)
+			default:
+				found.note(c, row.name, fmt.Sprintf("%.1f s", took.Seconds()))
+			}
+		})
+	}
+	ending.Wait()
+	if c.of == "" {
+		tasks := "0"
+		switch c.ends("queued task") {
+		case "lost":
+			tasks = "3"
+		case "Result ok=false " + a2a.ReasonChain: // the one of the seated agent
+			tasks = "1"
 		}
+		v.counts("swpd_a2a_tasks", tasks)
 	}
-	if c.of != "" {
-		return
-	}
-	if strings.HasPrefix(c.ends("queued task"), "lost") {
-		v.counts("swpd_a2a_tasks", "3")
-	} else {
-		v.counts("swpd_a2a_tasks", "0")
-	}
+	stop()
+	lasting.Wait()
 }
 
 // check says what is wrong with a revocation list; a reload keeps the old ones.

@@ -270,3 +270,23 @@ func TestTL30TheTasksOfARemovedPartnerEnd(t *testing.T) {
 		w.idle(t)
 	})
 }
+
+// An agent that is away may be denied its name, too: nobody waits for it.
+func TestTL12ATaskDoesNotWaitForAnAgentThatIsDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		may := new(rules)
+		may.may.Store(true)
+		s := service(t, a2a.Options{Access: may})
+		agent, p := script(t, s, alice), script(t, s, bob)
+		agent.accept(handshake("a", "k"))
+		p.send(task("given", "k", ""))
+		agent.given("k", "")
+		agent.hangUp()
+		synctest.Wait()
+		s.Profile().Review()
+		p.quiet() // it may come back
+		may.may.Store(false)
+		s.Profile().Review()
+		p.want(message{Type: 4, ID: "given", Reason: "the worker did not come back"})
+	})
+}

@@ -106,7 +106,7 @@ func (s *Service) review() {
 	s.mu.Lock()
 	var seated []*agent
 	for _, a := range s.agents.byID {
-		if a.host != nil && !a.partner() {
+		if !a.partner() && (a.host != nil || len(a.tasks) > 0) { // its connection may have ended first
 			seated = append(seated, a)
 		}
 	}
