@@ -69,3 +69,27 @@ func TestTestsThatFailFailTheRun(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
+
+// The Makefile has the targets of the public spec kit, and the commands of its demonstrations
+// are on its ports.
+func TestTargetsOfTheKitAreThere(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip(err)
+	}
+	for target, want := range map[string]string{
+		"vectors": "spec-vector-runner", "spec-vectors": "spec-vector-runner", "vectors-strict": "-no-fallback", "vectors-core": "core_*.json",
+		"vectors-relay-strict": "relay_*.json", "conformance-core": "core.strict.json", "conformance-all": "all.strict.json",
+		"conformance-summary": "runner_git_sha", "conformance-pack": "swp-conformance-bundle.tar.gz", "build": "./cmd/", "test": "go test", "test-race": "go test",
+		"ci": "go test", "gen-vectors": "vectors", "gen-c1-vectors": "vectors", "gen-remaining-vectors": "vectors", "poc-vectors": "-poc",
+		"run-server": "swpd run", "run-client": "swp+tls://127.0.0.1:7777", "run-gateway": "mcp http swp+tls://127.0.0.1:7777 --listen 127.0.0.1:8080",
+		"mcp-curl": "http://127.0.0.1:8080/mcp", "demo": "demo.sh", "clean": "rm -rf", "clean-artifacts": "rm -rf",
+	} {
+		cmd := exec.CommandContext(t.Context(), "make", "-n", target)
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=")
+		said, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(said), want) {
+			t.Errorf("make %s: %v, want it to have %q:\n%.500s", target, err, want, said)
+		}
+	}
+}

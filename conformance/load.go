@@ -1,11 +1,13 @@
 package conformance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/slimwire/swp/vectors"
 )
@@ -54,6 +56,9 @@ var (
 
 func (l *loader) vector() (*Vector, error) {
 	d, e := l.d, &l.d.Expected
+	if e.Assert != nil {
+		fillIn(d)
+	}
 	switch {
 	case d.VectorID == "":
 		return nil, errors.New("missing vector_id")
@@ -97,6 +102,20 @@ func (l *loader) vector() (*Vector, error) {
 		v.scenes = append(v.scenes, next)
 	}
 	return v, nil
+}
+
+// fillIn completes a descriptor in the form of the draft's example, which gives the expected
+// envelope as expected.assert, with the members that the example leaves out: it is played, its octets are in
+// the file of its id, and its category is the namespace of its id.
+func fillIn(d *vectors.Descriptor) {
+	e := &d.Expected
+	e.EvidenceType = cmp.Or(e.EvidenceType, "runtime")
+	if e.Fixture.BinFile == "" && e.Fixture.Transcript == nil {
+		e.Fixture.BinFile = d.VectorID + ".bin"
+	}
+	if namespace, _, ok := strings.Cut(d.VectorID, "_"); ok && d.Category == "" {
+		d.Category = namespace
+	}
 }
 
 // whole is the vector itself in the form of a sibling.

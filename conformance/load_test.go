@@ -147,6 +147,26 @@ func TestAssertOfTheDraftIsASynonym(t *testing.T) {
 	}
 }
 
+// The example of the draft (Figure 1) has no evidence_type, fixture and category. A
+// descriptor of the kit that lacks them stays incomplete.
+func TestTheExampleDescriptorOfTheDraftIsPlayed(t *testing.T) {
+	const id = "core_0001_valid_min_frame"
+	m := newModule(t, id)
+	assert := map[string]any{"version": 1, "profile_id": 1, "msg_type": 1, "payload_len": 0}
+	m.put(t, id, map[string]any{"vector_id": id, "expected": map[string]any{"outcome": "accept", "assert": assert}})
+	v, err := conformance.Load(m.path(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := v.Play(t.Context(), conformance.Local{}); !r.Pass || v.Category != "core" {
+		t.Errorf("category %q: %s", v.Category, r)
+	}
+	m.put(t, id, map[string]any{"vector_id": id, "expected": map[string]any{"outcome": "accept"}})
+	if _, err := conformance.Load(m.path(id)); err == nil || err.Error() != "missing expected.evidence_type" {
+		t.Errorf("without assert: %v", err)
+	}
+}
+
 func TestPoCFormIsPlayed(t *testing.T) {
 	for _, c := range []struct {
 		fixture, expect string

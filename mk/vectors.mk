@@ -46,8 +46,8 @@ $(NAMED_VECTORS:%=vectors-%-strict): vectors-%-strict: vector-runner
 	$(VECTOR_RUNNER) -no-fallback -pattern 'conformance/vectors/$*_*.json' $(SPEC_VECTOR_ARGS)
 
 .PHONY: poc-vectors
-poc-vectors: vector-runner ## the vectors in the poc_ form
-	$(VECTOR_RUNNER) -pattern 'conformance/vectors/poc_*.json'
+poc-vectors: vector-runner ## the vectors in the poc_ form, with the lines of the kit's runner
+	$(VECTOR_RUNNER) -poc
 
 .PHONY: conformance-core
 conformance-core: vector-runner ## core vectors, default and strict, with logs and JSON

@@ -47,7 +47,7 @@ func twoDashes(args []string) []string {
 // options say what is played.
 type options struct {
 	pattern, jsonOut string
-	noFallback       bool
+	noFallback, poc  bool
 }
 
 func newRoot() *cobra.Command {
@@ -68,11 +68,17 @@ or the report could not be written, 130 after Ctrl-C.`,
 	cmd.Flags().StringVar(&o.pattern, "pattern", "", "comma-separated `globs` of descriptors (default: the 15 official namespaces)")
 	cmd.Flags().StringVar(&o.jsonOut, "json-out", "", "`file` for the JSON summary")
 	cmd.Flags().BoolVar(&o.noFallback, "no-fallback", false, "strict mode: a vector whose verdict would be taken from its expectation fails (none ever is)")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), cmd.OutOrStdout(), o) }
+	cmd.Flags().BoolVar(&o.poc, "poc", false, "play poc_ vectors, and print the lines of the kit's runner for them")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.poc && o.pattern == "" {
+			o.pattern = "conformance/vectors/poc_*.json"
+		}
+		return play(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
+	}
 	return cmd
 }
 
-func play(ctx context.Context, stdout io.Writer, o options) error {
+func play(ctx context.Context, stdout, stderr io.Writer, o options) error {
 	globs := split(o.pattern)
 	paths, err := collect(globs)
 	if err != nil {
@@ -81,7 +87,7 @@ func play(ctx context.Context, stdout io.Writer, o options) error {
 	began := time.Now()
 	results := conformance.Run(ctx, conformance.Local{}, paths, func(r conformance.Result) {
 		if ctx.Err() == nil { // later results are those of vectors that were not played
-			_, _ = fmt.Fprintln(stdout, r)
+			o.show(stdout, stderr, r)
 		}
 	})
 	if err := ctx.Err(); err != nil {
@@ -90,7 +96,7 @@ func play(ctx context.Context, stdout io.Writer, o options) error {
 	report := conformance.NewReport(conformance.RunInfo{
 		Pattern: strings.Join(globs, ","), NoFallback: o.noFallback, TimestampUTC: conformance.Timestamp(began), RunnerGitSHA: conformance.GitSHA(ctx),
 	}, results)
-	_, _ = fmt.Fprintln(stdout, report.Summary())
+	o.sum(stdout, stderr, report)
 	if o.jsonOut != "" {
 		if err := report.Write(o.jsonOut); err != nil {
 			return brokenError{fmt.Errorf("write JSON summary failed: %w", err)}
@@ -100,6 +106,30 @@ func play(ctx context.Context, stdout io.Writer, o options) error {
 		return errVectors
 	}
 	return nil
+}
+
+// show prints the line of a result.
+func (o *options) show(stdout, stderr io.Writer, r conformance.Result) {
+	switch {
+	case !o.poc:
+		_, _ = fmt.Fprintln(stdout, r)
+	case r.Pass:
+		_, _ = fmt.Fprintf(stdout, "PASS %s\n", filepath.Base(r.Path))
+	default:
+		_, _ = fmt.Fprintf(stderr, "FAIL %s: %s\n", filepath.Base(r.Path), r.Detail)
+	}
+}
+
+// sum prints the last line.
+func (o *options) sum(stdout, stderr io.Writer, report *conformance.Report) {
+	switch {
+	case !o.poc:
+		_, _ = fmt.Fprintln(stdout, report.Summary())
+	case report.Failed == 0:
+		_, _ = fmt.Fprintf(stdout, "all %d vectors passed\n", report.Total)
+	default:
+		_, _ = fmt.Fprintf(stderr, "%d vector(s) failed\n", report.Failed)
+	}
 }
 
 // split returns the globs of a -pattern, the default ones if it is empty.

@@ -83,6 +83,27 @@ func TestDefaultPatternIsTheOfficialNamespaces(t *testing.T) {
 	}
 }
 
+// The lines are those of the kit's runner for poc_ vectors.
+func TestPoCVectorsHaveTheLinesOfTheKit(t *testing.T) {
+	code, stdout, stderr := runIn(t, "-poc")
+	if code != 0 || !strings.HasPrefix(stdout, "PASS poc_0001_valid_mcp_request.json\n") || !strings.HasSuffix(stdout, "\nall 6 vectors passed\n") || stderr != "" {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"poc_1.json": `{"name":"poc_1","bin":"zero.bin","expect":{"ok":true,"code":"OK"}}`,
+		"zero.bin":   "\x00\x00\x00\x00",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr = runIn(t, "-poc", "-pattern", filepath.Join(dir, "*.json"))
+	if want := "FAIL poc_1.json: outcome mismatch: expected=accept observed=reject\n1 vector(s) failed\n"; code != 1 || stdout != "" || !strings.HasPrefix(stderr, want) {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+}
+
 func TestPatternsAreTrimmedAndPlayedOnceInOrderOfPaths(t *testing.T) {
 	code, stdout, _ := runIn(t, "-pattern", " conformance/vectors/e1_0002*.json ,conformance/vectors/e1_000[1-2]*.json,, conformance/vectors/e1_0002*.json")
 	want := "PASS e1_0001_valid_min_envelope\nPASS e1_0002_varint_too_long_invalid\nsummary: passed=2 failed=0 total=2 fallback=0\n"
