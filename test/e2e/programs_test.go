@@ -37,6 +37,8 @@ type node struct {
 	more string   // of the configuration; @DIR@ stands for dir
 	env  []string // variables of swpd beside those of the test
 
+	access string // section access of the configuration
+
 	secrets []string // must not be in the log
 	tls     string   // addresses
 	quic    string
@@ -92,7 +94,7 @@ func prepared(t *testing.T, args ...string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{bin: bin, dir: t.TempDir()}
+	n := &node{bin: bin, dir: t.TempDir(), access: `access: {rules: [{identity: "**"}], agents: [{identity: "**", agent_ids: "**"}]}`}
 	run(t, bin+"/swpd", append([]string{"init", "--dir", n.dir}, args...)...)
 	n.tls, n.quic, n.tcp = "swp+tls://127.0.0.1:0", "swp+quic://127.0.0.1:0", "swp+tcp://127.0.0.1:0"
 	return n
@@ -134,7 +136,7 @@ func (n *node) tried(t *testing.T) bool {
 	t.Helper()
 	file := filepath.Join(n.dir, "swpd.yaml")
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
-		"data: data\naccess: {rules: [{identity: \"**\"}], agents: [{identity: \"**\", agent_ids: \"**\"}]}\n" +
+		"data: data\n" + n.access + "\n" +
 		"listeners:\n  - address: " + n.tls + "\n  - address: " + n.quic + "\n  - address: " + n.tcp + "\n" +
 		"admin: off\n" + strings.ReplaceAll(n.more, "@DIR@", n.dir)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {

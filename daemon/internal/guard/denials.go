@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type denials struct {
 
 	mu     sync.Mutex
 	known  map[denial]*told
-	of     map[string]int // entries of known, by identity
+	of     map[string]int // entries of known, by identity; of a peer those of its callers, too
 	due    fair.Queue[*told]
 	tokens float64
 	filled time.Time
@@ -39,16 +40,18 @@ type told struct {
 	last   time.Time // its last line
 }
 
-// The rate is below the one of the class in boundlog, so that boundlog leaves out no line.
+// The rate of the class of these lines; boundlog has none for it.
 const (
 	denialRate  = 8 // lines a second
 	denialBurst = 4
 
 	repeatEvery = time.Second // between two lines of one denial
 
-	// Denials above these bounds share one line of their identity, or one of all identities.
-	maxDenialsOfOne = 64
-	maxDenials      = 4096
+	// Denials above these bounds share one line of their identity, of their peer, or of all:
+	// those of an identity, of a peer with its callers, and of all.
+	maxDenialsOfOne  = 64
+	maxDenialsOfPeer = maxDenials / 8
+	maxDenials       = 4096
 )
 
 // add counts a denial, and writes its line as soon as the rate allows that.
@@ -67,14 +70,15 @@ func (d *denials) add(one denial) {
 
 // entry returns the entry of a denial: a separate or, above the bounds, a shared one.
 func (d *denials) entry(one denial) *told {
-	for _, share := range []denial{one, {identity: one.identity}, {}} {
+	peer := profiles.Link(one.identity)
+	for _, share := range []denial{one, {identity: one.identity}, {identity: peer}, {}} {
 		e := d.known[share]
 		switch {
 		case e != nil:
 			return e
-		case share == one && (d.of[one.identity] >= maxDenialsOfOne || len(d.known) >= maxDenials):
-			continue
-		case share.identity != "" && len(d.known) >= maxDenials+maxDenials/maxDenialsOfOne:
+		case share == one && (d.of[one.identity] >= maxDenialsOfOne || len(d.known) >= maxDenials),
+			share.identity != peer && share.identity != "" && d.of[peer] >= maxDenialsOfPeer,
+			share.identity != "" && len(d.known) >= 2*maxDenials:
 			continue
 		}
 		if d.known == nil {
@@ -82,10 +86,19 @@ func (d *denials) entry(one denial) *told {
 		}
 		e = &told{denial: share}
 		d.known[share] = e
-		d.of[share.identity]++
+		d.count(share.identity, 1)
 		return e
 	}
 	panic("guard: no entry for a denial") // the last one is always made
+}
+
+// count adds n to the entries of an identity, and of its peer.
+func (d *denials) count(identity string, n int) {
+	for _, who := range slices.Compact([]string{identity, profiles.Link(identity)}) {
+		if d.of[who] += n; d.of[who] == 0 {
+			delete(d.of, who)
+		}
+	}
 }
 
 func (d *denials) enqueue(e *told) {
@@ -147,16 +160,14 @@ func (d *denials) tend() {
 			d.enqueue(e)
 		default:
 			delete(d.known, key)
-			if d.of[key.identity]--; d.of[key.identity] == 0 {
-				delete(d.of, key.identity)
-			}
+			d.count(key.identity, -1)
 		}
 	}
 	d.write(now)
 	d.schedule()
 }
 
-// close writes what is due or was repeated. The log then leaves out what is too much for it.
+// close writes what is due or was repeated, once without a rate: a stop hides no denial.
 func (d *denials) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

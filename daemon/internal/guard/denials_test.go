@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/profiles"
 )
 
 // watched returns denials and the lines that they have written since the last call, as
@@ -43,6 +44,30 @@ func TestOP08DenialsOfOneIdentityHideNoneOfAnother(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		if got := lines(); !strings.Contains(fmt.Sprint(got), "quiet once 1") || len(got) > denialBurst+denialRate/2 {
 			t.Errorf("%q, want the quiet identity among at most %d lines", got, denialBurst+denialRate/2)
+		}
+	})
+}
+
+// A partner asserts as many callers as it likes.
+func TestOP22DenialsOfManyCallersOfAPeerHideNoneOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, lines := watched()
+		defer d.close()
+		for i := range 3 * maxDenials {
+			d.add(called(profiles.OnBehalf("loud", fmt.Sprint(i/4)), fmt.Sprint(i%4)))
+		}
+		if n := d.of["loud"]; n != maxDenialsOfPeer+1 || len(d.known) != n {
+			t.Errorf("%d entries, %d of the peer, want %d and one that its callers share", len(d.known), n, maxDenialsOfPeer)
+		}
+		for i := range 30 {
+			d.add(called("quiet", fmt.Sprint(i)))
+		}
+		time.Sleep((30 + 1) * 2 * time.Second / denialRate) // the two take turns
+		got := strings.Join(lines(), "\n")
+		for i := range 30 {
+			if !strings.Contains(got, fmt.Sprintf("quiet %d 1", i)) {
+				t.Errorf("denial %d of the quiet peer is not logged", i)
+			}
 		}
 	})
 }
@@ -114,10 +139,10 @@ func TestDenialsThatWaitAreLoggedAtTheEnd(t *testing.T) {
 func TestDenialsOfManyIdentitiesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, lines := watched()
-		for i := range 2 * maxDenials {
+		for i := range 3 * maxDenials {
 			d.add(called(fmt.Sprint(i), "x"))
 		}
-		if n, most := len(d.known), maxDenials+maxDenials/maxDenialsOfOne+1; n > most {
+		if n, most := len(d.known), 2*maxDenials+1; n > most {
 			t.Errorf("%d entries, want at most %d", n, most)
 		}
 		d.close()
@@ -127,8 +152,24 @@ func TestDenialsOfManyIdentitiesAreBounded(t *testing.T) {
 			_, _ = fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &times)
 			sum += times
 		}
-		if sum != 2*maxDenials {
-			t.Errorf("%d of %d denials are counted", sum, 2*maxDenials)
+		if sum != 3*maxDenials {
+			t.Errorf("%d of %d denials are counted", sum, 3*maxDenials)
+		}
+	})
+}
+
+func TestOP23DenialsThatWaitAreLoggedAtAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		log, stop := boundlog.New(boundlog.Options{Output: &out})
+		d := &denials{log: log.Named(boundlog.Denied)}
+		for i := range maxDenialsOfOne {
+			d.add(called("a", fmt.Sprint(i)))
+		}
+		d.close()
+		stop()
+		if n := strings.Count(out.String(), `"msg":"denied"`); n != maxDenialsOfOne {
+			t.Errorf("%d of %d denials are logged", n, maxDenialsOfOne)
 		}
 	})
 }
