@@ -47,8 +47,8 @@ const (
 
 	repeatEvery = time.Second // between two lines of one denial
 
-	// Denials above these bounds share one line of their identity, of their peer, or of all:
-	// those of an identity, of a peer with its callers, and of all.
+	// Above the bound of an identity, of a peer with its callers, and of all, denials share
+	// one line of the identity, of the peer, or of all.
 	maxDenialsOfOne  = 64
 	maxDenialsOfPeer = maxDenials / 8
 	maxDenials       = 4096
