@@ -111,7 +111,7 @@ func (d *daemon) makeBackends() error {
 		return err
 	}
 	d.servers, err = mcpservers.New(mcpservers.Options{
-		Config: d.config, Log: d.log, Groups: groups, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
+		Config: d.config, Log: d.log, Groups: groups, Memory: d.memory.Budget, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
 	})
 	if err != nil {
 		return err

@@ -3,8 +3,9 @@
 //
 // Strangers at one address (IPv4, or 56 bits of IPv6) have at most a quarter of the places;
 // addresses of this machine, and those that many peers share (New), have no such bound. While all
-// places are in use, the oldest connection of a stranger is closed for a new one, and last
-// those at a known address: one from which a peer has authenticated within ten minutes. A connection
+// places are in use, the oldest connection of a stranger is closed for a new one; later those at a known
+// address, from which a peer has authenticated within ten minutes; last those of peers that have
+// authenticated before. A connection
 // that cannot be closed so early keeps its place; then an eighth of the places is for known
 // addresses.
 //
@@ -32,7 +33,7 @@ type Places struct {
 
 	mu        sync.Mutex
 	open      int
-	strangers list.List // of *Place, oldest first
+	strangers [classes]list.List // of *Place, oldest first; those of the first list are closed first
 	from      map[netip.Prefix]int
 	friends   friends
 }
@@ -53,6 +54,14 @@ func New(most int, shared func(netip.Addr) bool) *Places {
 	}
 }
 
+// Classes of strangers.
+const (
+	unknown   = iota // at another address than the next
+	neighbour        // at a known address
+	returning        // it has authenticated before
+	classes
+)
+
 // Place is the place of a connection, at first one of a stranger.
 type Place struct {
 	of      *Places
@@ -61,10 +70,11 @@ type Place struct {
 	evict   func() // nil: it cannot be closed
 
 	// Guarded by the mutex of of.
-	element *list.Element // among strangers, or nil
-	since   time.Time     // when it became one of a stranger
-	met     bool          // Know was called
-	known   int           // calls of Know in force
+	element *list.Element // in the list of its class, or nil
+	class   int
+	since   time.Time // when it became one of a stranger
+	met     bool      // Know was called
+	known   int       // calls of Know in force
 	left    bool
 }
 
@@ -98,7 +108,7 @@ func (p *Places) enter(c *Place) (worse *Place, ok bool) {
 	case c.bounded && p.from[c.prefix] >= max(1, p.most/4):
 		worse = p.oldest(func(s *Place) bool { return s.prefix == c.prefix })
 	case p.open >= most:
-		worse = p.worst(now)
+		worse = p.worst()
 		if worse != nil && !known && p.drops(1-float64(now.Sub(worse.since))/float64(Fair)) {
 			return nil, false
 		}
@@ -118,11 +128,10 @@ func (p *Places) enter(c *Place) (worse *Place, ok bool) {
 	return worse, true
 }
 
-// Evict closes the oldest connection of a stranger, and last those at known addresses. It
-// returns false if no connection can be closed.
+// Evict closes the connection that a full entrance would close for a new one. It returns false if no connection can be closed.
 func (p *Places) Evict() bool {
 	p.mu.Lock()
-	worse := p.worst(p.now())
+	worse := p.worst()
 	if worse != nil {
 		p.remove(worse)
 	}
@@ -139,21 +148,19 @@ func (p *Places) drops(probability float64) bool {
 	return probability > 0 && p.random() < probability
 }
 
-// worst returns the oldest place of a stranger that can be closed, and last those at known
-// addresses.
-func (p *Places) worst(now time.Time) *Place {
-	c := p.oldest(func(s *Place) bool { return !p.friends.has(s.prefix, now) })
-	if c == nil {
-		c = p.oldest(func(*Place) bool { return true })
-	}
-	return c
+// worst returns the place of a stranger that is given to another connection, or nil if no
+// connection can be closed.
+func (p *Places) worst() *Place {
+	return p.oldest(func(*Place) bool { return true })
 }
 
-// oldest returns the oldest place of a stranger that meets a condition and can be closed.
+// oldest returns the oldest place of the first list that meets a condition and can be closed.
 func (p *Places) oldest(meets func(*Place) bool) *Place {
-	for e := p.strangers.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*Place); c.evict != nil && meets(c) { //nolint:errcheck // the list holds nothing else
-			return c
+	for i := range p.strangers {
+		for e := p.strangers[i].Front(); e != nil; e = e.Next() {
+			if c := e.Value.(*Place); c.evict != nil && meets(c) { //nolint:errcheck // the list holds nothing else
+				return c
+			}
 		}
 	}
 	return nil
@@ -168,7 +175,13 @@ func (p *Places) Pressed() bool {
 
 // estrange makes a place one of a stranger. The caller holds mu.
 func (p *Places) estrange(c *Place, now time.Time) {
-	c.element, c.since = p.strangers.PushBack(c), now
+	switch {
+	case c.met:
+		c.class = returning
+	case p.friends.has(c.prefix, now):
+		c.class = neighbour
+	}
+	c.element, c.since = p.strangers[c.class].PushBack(c), now
 	p.from[c.prefix]++
 }
 
@@ -177,7 +190,7 @@ func (p *Places) settle(c *Place) {
 	if c.element == nil {
 		return
 	}
-	p.strangers.Remove(c.element)
+	p.strangers[c.class].Remove(c.element)
 	c.element = nil
 	if p.from[c.prefix]--; p.from[c.prefix] <= 0 {
 		delete(p.from, c.prefix)

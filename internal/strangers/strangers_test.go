@@ -32,8 +32,37 @@ func TestAClosedConnectionFreesItsPlaceOnce(t *testing.T) {
 		t.Error("it has left never, or twice")
 	}
 	release()
-	if p.open != 0 || p.strangers.Len() != 0 || len(p.from) != 0 {
-		t.Errorf("%d open, %d strangers at %d addresses; want none", p.open, p.strangers.Len(), len(p.from))
+	if p.open != 0 || lenOf(p) != 0 || len(p.from) != 0 {
+		t.Errorf("%d open, %d strangers at %d addresses; want none", p.open, lenOf(p), len(p.from))
+	}
+}
+
+// lenOf returns the number of strangers.
+func lenOf(p *Places) (n int) {
+	for i := range p.strangers {
+		n += p.strangers[i].Len()
+	}
+	return n
+}
+
+func TestTL21APeerThatAuthenticatedBeforeIsClosedLast(t *testing.T) {
+	p := New(3, func(netip.Addr) bool { return true })
+	now := time.Now()
+	p.now = func() time.Time { return now }
+	before := enter(p, "10.0.0.1")
+	before.Know()() // an idle connection
+	neighbour, stranger := enter(p, "10.0.0.1"), enter(p, "10.0.0.2")
+	for i, e := range []*entered{stranger, neighbour} {
+		now = now.Add(Fair)
+		known := enter(p, "10.0.1.1")
+		known.Know()
+		if !e.evicted || before.evicted {
+			t.Errorf("closed for number %d: %t; that of a peer that authenticated before: %t", i, e.evicted, before.evicted)
+		}
+	}
+	now = now.Add(Fair)
+	if enter(p, "10.0.1.2").Place == nil || !before.evicted {
+		t.Error("an idle connection has kept out a new one")
 	}
 }
 
@@ -128,17 +157,20 @@ func TestTL22WhoHasNotAuthenticatedIsHurriedUnderPressure(t *testing.T) {
 }
 
 func TestAnAddressIsForgottenAfterAWhile(t *testing.T) {
-	p := New(2, nil)
-	now := time.Now()
-	p.now = func() time.Time { return now }
-	friend := enter(p, "10.0.0.1")
-	friend.Know()()
-	stranger := enter(p, "10.0.0.2")
-	p.random = never
-	now = now.Add(friendTime)
-	enter(p, "10.0.0.3")
-	if !friend.evicted || stranger.evicted {
-		t.Errorf("evicted: friend %t, stranger %t; want the older one", friend.evicted, stranger.evicted)
+	for _, passed := range []time.Duration{friendTime - 1, friendTime} {
+		p := New(2, nil)
+		p.random = never
+		now := time.Now()
+		p.now = func() time.Time { return now }
+		friend := enter(p, "10.0.0.1")
+		friend.Know()
+		friend.Leave()
+		now = now.Add(passed)
+		first, second := enter(p, "10.0.0.1"), enter(p, "10.0.0.2")
+		enter(p, "10.0.0.3")
+		if known := passed < friendTime; first.evicted == known || second.evicted != known {
+			t.Errorf("after %v: evicted at the address %t, at another %t", passed, first.evicted, second.evicted)
+		}
 	}
 }
 

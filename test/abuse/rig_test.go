@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ const (
 var bin string
 
 func TestMain(m *testing.M) {
+	if kind := os.Getenv(childEnv); kind != "" {
+		os.Exit(childMain(kind))
+	}
 	var err error
 	if bin, err = programs.Build("cmd/swpd", "cmd/swp-client"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -50,6 +54,10 @@ type victim struct {
 	cmd    *exec.Cmd
 	tls    string // host:port
 	quic   string
+	admin  string // host:port, or "off"
+	http   string // URL, or ""
+	who    string // directory of the identity of the well-behaved peer
+	log    *log
 	policy *transport.Policy
 }
 
@@ -62,7 +70,7 @@ func start(t *testing.T, env []string, limits ...string) *victim {
 // startWith is start with sections of a configuration beside the usual ones.
 func startWith(t *testing.T, sections string, env []string, limits ...string) *victim {
 	t.Helper()
-	v := &victim{t: t, dir: t.TempDir()}
+	v := &victim{t: t, dir: t.TempDir(), who: "pki"}
 	if err := devpki.Create(filepath.Join(v.dir, "pki"), devpki.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -76,40 +84,65 @@ func startWith(t *testing.T, sections string, env []string, limits ...string) *v
 	for _, l := range limits {
 		conf += "  " + l + "\n"
 	}
+	v.launch(conf, env)
+	v.policy = v.credentials()
+	return v
+}
+
+// log is what the victim has logged, without the lines of its start.
+type log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// mostLines is how many lines of the log are kept.
+const mostLines = 1 << 20
+
+// launch runs swpd with a configuration until the test ends.
+func (v *victim) launch(conf string, env []string) {
+	v.t.Helper()
+	v.log = new(log)
 	file := filepath.Join(v.dir, "swpd.yaml")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
+		v.t.Fatal(err)
 	}
 	v.cmd = exec.Command(bin+"/swpd", "run", "--config", file)
 	v.cmd.Env = append(os.Environ(), env...)
 	out, err := v.cmd.StderrPipe()
 	if err != nil {
-		t.Fatal(err)
+		v.t.Fatal(err)
 	}
 	if err := v.cmd.Start(); err != nil {
-		t.Fatal(err)
+		v.t.Fatal(err)
 	}
-	serving := make(chan string, 1)
+	type line struct{ Msg, Addresses, Admin, HTTP string }
+	serving := make(chan line, 1)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var line struct{ Msg, Addresses string }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
-				serving <- line.Addresses
+			var l line
+			if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "serving" {
+				serving <- l
 			}
+			v.log.mu.Lock()
+			if len(v.log.lines) < mostLines {
+				v.log.lines = append(v.log.lines, lines.Text())
+			}
+			v.log.mu.Unlock()
 		}
 	}()
-	t.Cleanup(func() {
+	v.t.Cleanup(func() {
 		_ = v.cmd.Process.Signal(syscall.SIGTERM)
 		<-read
 		if err := v.cmd.Wait(); err != nil {
-			t.Errorf("I1: swpd ended with %v", err)
+			v.t.Errorf("I1: swpd ended with %v", err)
 		}
 	})
 	select {
-	case addresses := <-serving:
-		for a := range strings.FieldsSeq(addresses) {
+	case l := <-serving:
+		v.admin, v.http = l.Admin, l.HTTP
+		for a := range strings.FieldsSeq(l.Addresses) {
 			if after, ok := strings.CutPrefix(a, "swp+tls://"); ok {
 				v.tls = after
 			} else if after, ok := strings.CutPrefix(a, "swp+quic://"); ok {
@@ -117,10 +150,8 @@ func startWith(t *testing.T, sections string, env []string, limits ...string) *v
 			}
 		}
 	case <-read:
-		t.Fatal("swpd ended before it served")
+		v.t.Fatalf("swpd ended before it served: %s", v.log.lines)
 	}
-	v.policy = v.credentials()
-	return v
 }
 
 func (v *victim) credentials() *transport.Policy {
@@ -205,7 +236,7 @@ type report struct {
 func (v *victim) meanwhile(d time.Duration) *good {
 	v.t.Helper()
 	g := &good{v: v}
-	g.cmd = exec.Command(bin+"/swp-client", "--identity", filepath.Join(v.dir, "pki"), "--json", "bench",
+	g.cmd = exec.Command(bin+"/swp-client", "--identity", filepath.Join(v.dir, v.who), "--json", "bench",
 		"--conns", "1", "--inflight", "1", "--size", "64", "--duration", d.String(), "swp+tls://"+v.tls)
 	g.cmd.Stdout, g.cmd.Stderr = &g.out, os.Stderr
 	if err := g.cmd.Start(); err != nil {

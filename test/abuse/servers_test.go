@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// loud is an MCP server that answers what it is asked with 100 MiB on stderr and a
+// shout is an MCP server that answers what it is asked with 100 MiB on stderr and a
 // line of 64 MiB, and counts how often in a file.
-const loud = `read -r line; echo >>"$LOG"; head -c 104857600 /dev/zero | tr '\0' x >&2; head -c 67108864 /dev/zero | tr '\0' x; echo; sleep 60`
+const shout = `read -r line; echo >>"$LOG"; head -c 104857600 /dev/zero | tr '\0' x >&2; head -c 67108864 /dev/zero | tr '\0' x; echo; sleep 60`
 
 // TestAbuseGW03 calls a server that writes without measure.
 func TestAbuseGW03LoudServersAreBoundedInMemory(t *testing.T) {
 	const calls = 3
 	tries(t, func(t *testing.T, o *outcome) {
 		log := filepath.Join(t.TempDir(), "log")
-		v := startWith(t, fmt.Sprintf("mcp: {servers: {loud: {command: sh, args: [-c, %q], env: {LOG: %q}}}}\n", loud, log), nil)
+		v := startWith(t, fmt.Sprintf("mcp: {servers: {loud: {command: sh, args: [-c, %q], env: {LOG: %q}}}}\n", shout, log), nil)
 		begin, peak := v.memory(), 0
 		g := v.meanwhile(6 * time.Second)
 		for range calls {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -18,6 +19,7 @@ type deferrals struct {
 	mu      sync.Mutex
 	first   *deferral
 	last    *deferral
+	unpaid  *deferral     // the message for which the budget had no room; reading pauses then
 	running bool          // a goroutine is running the waiting functions, one after the other
 	room    chan struct{} // closed when a message is done; nil unless the loop waits
 }
@@ -26,6 +28,8 @@ type deferrals struct {
 type deferral struct {
 	next  *deferral
 	done  bool
+	size  int     // octets of the message
+	paid  bool    // they are in the budget; guarded by mu of the deferrals
 	then  func()  // nil for a message
 	id    []byte  // msg_id of a message
 	await []*wait // functions that wait for this message only, not for all earlier ones
@@ -37,12 +41,26 @@ type wait struct {
 	then func()
 }
 
-// add queues a message.
-func (d *deferrals) add(m *deferral) {
+// add queues a message, and takes its octets from a share if that has room for them.
+func (d *deferrals) add(m *deferral, share *memory.Share) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.push(m)
 	d.open.Add(1)
+	if m.paid = share.Try(m.size, memory.Of(m.size)); !m.paid {
+		d.unpaid = m
+	}
+}
+
+// short reports whether there is still no room for a message.
+func (d *deferrals) short(share *memory.Share) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.unpaid
+	if m != nil && share.Try(m.size, memory.Of(m.size)) {
+		m.paid, d.unpaid = true, nil
+	}
+	return d.unpaid != nil
 }
 
 func (d *deferrals) push(m *deferral) {
@@ -78,10 +96,16 @@ func (d *deferrals) after(f func(), of [][]byte) bool {
 
 // finish marks a message done and runs the functions that waited for it last. If another
 // goroutine runs functions already, that goroutine runs these, too.
-func (d *deferrals) finish(m *deferral) {
+func (d *deferrals) finish(m *deferral, share *memory.Share) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m.done = true
+	if m.paid {
+		share.Give(m.size, memory.Of(m.size))
+	}
+	if d.unpaid == m {
+		d.unpaid = nil
+	}
 	d.open.Add(-1)
 	if d.room != nil {
 		close(d.room)
@@ -128,13 +152,14 @@ func (d *deferrals) full(limit int32) <-chan struct{} {
 
 // awaitDeferred pauses reading while too many messages are deferred. This is the
 // backpressure of a slow store on publishers. The limit is Bounds.Deferred messages of this
-// stream. If the octets of the connection or of the endpoint are at their bound, the limit
-// is one message, so that each stream makes progress.
+// stream. If the octets of the connection are at their bound, or the budget has no room for
+// the last message, the limit is one message, so that each stream makes progress. A stream
+// that pauses keeps its read buffer, which is in the budget: no other stream gets that room.
 func (l *lane) awaitDeferred() {
 	limit := int32(min(l.s.opts.Bounds.Deferred, 1<<30))
 	for !l.stopped {
 		open := l.deferrals.open.Load()
-		if open == 0 || open < limit && !l.s.deferredTooMuch() {
+		if open == 0 || open < limit && !l.deferredTooMuch() {
 			return
 		}
 		room := l.deferrals.full(min(open, limit))
@@ -154,12 +179,11 @@ func (l *lane) awaitDeferred() {
 	}
 }
 
-// deferredTooMuch reports whether the octets of deferred messages have reached their bound.
-// The bound has the value of the one for octets in flight but is counted separately, so
-// that a store that stalls does not block peers that do not use it.
-func (s *Session) deferredTooMuch() bool {
-	b := &s.opts.Bounds
-	return s.deferred.Load() >= int64(b.InFlightBytesPerConn) || s.ep.deferred.Load() >= int64(b.InFlightBytes)
+// deferredTooMuch reports whether the octets of deferred messages have reached the bound of
+// the connection, which is counted apart from the one for octets in flight, or there is no
+// room for the last one of this stream in the share of its identity.
+func (l *lane) deferredTooMuch() bool {
+	return l.s.deferred.Load() >= int64(l.s.opts.Bounds.InFlightBytesPerConn) || l.deferrals.short(l.s.share)
 }
 
 // countDeferred adds to the octets of deferred messages.
@@ -202,14 +226,15 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	s.countDeferred(e.size)
 	l.hold()
 	l.taken, l.traced, l.account.record = e, nil, nil
-	l.deferrals.add(e.place)
+	e.place.size = e.size
+	l.deferrals.add(e.place, s.share)
 	return func(err error) { e.end(err, true) }
 }
 
 // leaveQueue ends a deferred message in the queue of its stream.
 func (e *exchange) leaveQueue() {
 	e.s.countDeferred(-e.size)
-	e.l.deferrals.finish(e.place)
+	e.l.deferrals.finish(e.place, e.s.share)
 }
 
 // After implements profiles.Exchange.

@@ -405,14 +405,17 @@ func TestReadingPausesOnAStreamThatIsFinishedHere(t *testing.T) {
 // Few large messages weigh as much as many small ones.
 func TestReadingPausesAtTheOctetsOfDeferredMessages(t *testing.T) {
 	const bound, size = 1 << 20, 60 << 10
-	for name, b := range map[string]endpoint.Bounds{
-		"of a connection":     {InFlightBytesPerConn: bound},
-		"of all of them":      {InFlightBytes: bound},
-		"of all, which is so": {InFlightBytes: bound, InFlightBytesPerConn: 2 * bound},
+	for name, tt := range map[string]struct {
+		endpoint.Bounds
+		octets int
+	}{
+		"of a connection":     {endpoint.Bounds{InFlightBytesPerConn: bound}, bound},
+		"of all of them":      {endpoint.Bounds{InFlightBytes: bound}, bound / 8 * 7}, // an identity's part
+		"of all, which is so": {endpoint.Bounds{InFlightBytes: bound, InFlightBytesPerConn: 2 * bound}, bound / 8 * 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withLedger(t, endpoint.Options{Bounds: b}, func(t *testing.T, r *rig, led *ledger) {
-				const enough = bound/size + 1
+			withLedger(t, endpoint.Options{Bounds: tt.Bounds}, func(t *testing.T, r *rig, led *ledger) {
+				enough := tt.octets/size + 1
 				go func() {
 					for n := range 2 * enough {
 						if _, err := r.raw.Write(framed(put(n, size))); err != nil {
@@ -424,7 +427,7 @@ func TestReadingPausesAtTheOctetsOfDeferredMessages(t *testing.T) {
 				if n := led.seen(); n != enough {
 					t.Fatalf("%d of %d octets were served, want %d", n, size, enough)
 				}
-				if held := r.ep.Stats().DeferredBytes; held < bound || held > bound+size {
+				if held := r.ep.Stats().DeferredBytes; held < tt.octets || held > tt.octets+2*size {
 					t.Errorf("%d octets are held", held)
 				}
 				led.of(t, putID(3))(nil)
@@ -432,7 +435,7 @@ func TestReadingPausesAtTheOctetsOfDeferredMessages(t *testing.T) {
 				if n := led.seen(); n != enough+1 {
 					t.Errorf("%d were served after one was done, want %d", n, enough+1)
 				}
-				if r.conn.Multiplexed() { // another stream has its turn, of one
+				if r.conn.Multiplexed() && tt.octets == bound { // another stream has its turn, of one
 					front := r.raw
 					r.open(t)
 					r.send(t, put(1000, 0))
@@ -451,6 +454,28 @@ func TestReadingPausesAtTheOctetsOfDeferredMessages(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestRS16DeferredMessagesAreInTheShareOfTheirIdentity(t *testing.T) {
+	const bound, size = 1 << 20, 60 << 10
+	withLedger(t, endpoint.Options{Bounds: endpoint.Bounds{InFlightBytes: bound}}, func(t *testing.T, r *rig, led *ledger) {
+		go func() {
+			for n := range 2 * bound / size {
+				if _, err := r.raw.Write(framed(put(n, size))); err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		if used := r.ep.Stats().InFlightBytes; used < bound/8*7-2*size || used > bound/8*7 {
+			t.Errorf("%d octets of the budget are in use, want seven eighths of %d", used, bound)
+		}
+		led.close()
+		synctest.Wait()
+		if s := r.ep.Stats(); s.DeferredBytes != 0 {
+			t.Errorf("%d octets are deferred in the end", s.DeferredBytes)
+		}
+	})
 }
 
 func TestShutdownWaitsForDeferredMessages(t *testing.T) {

@@ -149,8 +149,8 @@ type Bounds struct {
 	Handlers               int // detached handlers overall, default 4,096; identities share them
 	Deferred               int // messages of a stream whose commit is under way, default 1,024; then reading pauses
 
-	InFlightBytes        int // frame octets held overall, default 256 MiB; those of deferred messages have as much again
-	InFlightBytesPerConn int // per connection, default 16 MiB; likewise
+	InFlightBytes        int // octets held overall, default 256 MiB
+	InFlightBytesPerConn int // per connection, default 16 MiB; those of deferred messages have as much again
 	OutboundBytes        int // queued per connection, default 16 MiB; four times that with answers
 	OutboundFrames       int // queued per stream, default 1,024; likewise
 

@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/mcpstdio"
 	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/internal/fair"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -38,6 +39,7 @@ type Servers struct {
 	declare func(*config.Config)
 	log     *zap.Logger
 	groups  *proc.Groups
+	memory  *memory.Budget
 	table   atomic.Pointer[mcpmap.Table] // for peers
 	inside  atomic.Pointer[mcpmap.Table] // for reading tools
 
@@ -57,6 +59,7 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 	Groups *proc.Groups // keeps those of the processes
+	Memory *memory.Budget
 
 	// Served returns the profiles. They are notified of changed servers.
 	Served func() *all.Set
@@ -71,7 +74,7 @@ type Options struct {
 // New makes the servers of a configuration without starting any.
 func New(o Options) (*Servers, error) {
 	s := &Servers{
-		served: o.Served, declare: o.Declare, forgotten: o.Forgotten, groups: o.Groups,
+		served: o.Served, declare: o.Declare, forgotten: o.Forgotten, groups: o.Groups, memory: o.Memory,
 		log: o.Log.Named(boundlog.MCP), now: make(map[string]*server), leaving: make(map[*server]context.CancelFunc),
 	}
 	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
@@ -278,7 +281,7 @@ func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren 
 
 func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 	return mcpstdio.Config{
-		Name: name, Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir, Groups: s.groups,
+		Name: name, Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir, Groups: s.groups, Memory: s.memory,
 		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
 		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: part.ChildGrace,
 		Observe: s.observe,

@@ -1,6 +1,7 @@
 package mcpstdio
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -18,6 +20,9 @@ const (
 	// Bounds of the input queued for a child.
 	maxQueuedLines  = 1024
 	maxQueuedOctets = 16 << 20
+
+	// roomTime is how long a message of a child waits for room.
+	roomTime = 5 * time.Second
 
 	// maxAhead bounds the requests queued for a shared child: others wait in its pool, where
 	// identities take turns.
@@ -32,6 +37,7 @@ const (
 // owner interprets them.
 type child struct {
 	s       *Server
+	share   *memory.Share // of the server
 	started time.Time
 	done    chan struct{} // closed when the process and its goroutines are gone
 
@@ -42,7 +48,7 @@ type child struct {
 	broken atomic.Pointer[profiles.Error]
 
 	mu       sync.Mutex
-	queue    [][]byte
+	queue    []queued
 	octets   int
 	full     bool          // something was refused since the queue was last empty
 	wake     chan struct{} // one slot
@@ -60,6 +66,12 @@ type child struct {
 	dismissed bool
 }
 
+// queued is a line for a child.
+type queued struct {
+	line []byte
+	paid bool // its octets are in the budget
+}
+
 // owner is who a child works for.
 type owner interface {
 	// message gets each message of the child, in order, valid until it returns.
@@ -75,7 +87,7 @@ type owner interface {
 
 func newChild(s *Server, o owner) *child {
 	return &child{
-		s: s, owner: o, started: time.Now(), used: time.Now(),
+		s: s, owner: o, share: s.cfg.Memory.Share("server " + s.cfg.Name), started: time.Now(), used: time.Now(),
 		done: make(chan struct{}), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		flights: make(map[string]*flight), tokens: make(map[string]*flight),
 	}
@@ -105,7 +117,12 @@ func (c *child) write(line []byte) bool {
 	if !c.room(len(line), maxQueuedLines) {
 		return false
 	}
-	c.queue = append(c.queue, line)
+	paid := c.share.Try(len(line), memory.Of(len(line)))
+	if !paid && len(c.queue) > 0 {
+		c.full = true
+		return false
+	}
+	c.queue = append(c.queue, queued{line, paid}) // a single one is written in any case
 	c.octets += len(line)
 	select {
 	case c.wake <- struct{}{}:
@@ -154,7 +171,21 @@ func (c *child) run() {
 		why = broken
 	}
 	c.terminate()
+	c.mu.Lock()
+	for _, q := range c.queue {
+		c.written(q)
+	}
+	c.queue = nil
+	c.mu.Unlock()
+	c.share.Close()
 	c.owned().ended(c, why)
+}
+
+// written gives back the octets of a line.
+func (c *child) written(q queued) {
+	if q.paid {
+		c.share.Give(len(q.line), memory.Of(len(q.line)))
+	}
 }
 
 func (c *child) owned() owner {
@@ -188,6 +219,13 @@ func (c *child) live() *profiles.Error {
 		why = &profiles.Error{
 			Code: profiles.InvalidMCPPayload, Detail: "mcp_line", Cause: err,
 			Text: fmt.Sprintf("server %q wrote a message of more than %d octets", c.s.cfg.Name, c.s.cfg.MaxLine),
+		}
+		c.hard.Store(true)
+	}
+	if errors.Is(err, memory.ErrFull) {
+		why = &profiles.Error{
+			Code: profiles.RateLimitExceeded, Detail: "in_flight_bytes", Cause: err, Pace: true,
+			Text: fmt.Sprintf("there is no room for a message of server %q", c.s.cfg.Name),
 		}
 		c.hard.Store(true)
 	}
@@ -235,7 +273,25 @@ func (c *child) readErrors(r io.Reader) {
 // readLines passes on messages until the end of the stream. Other lines are counted and
 // skipped.
 func (c *child) readLines(r io.Reader) error {
-	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-c.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine, Pay: func(n int) error {
+		switch {
+		case n < 0:
+			c.share.Give(-n, memory.Of(-n))
+		case !c.share.Take(ctx, n, memory.Of(n), time.Now().Add(roomTime)):
+			return memory.ErrFull
+		}
+		return nil
+	}}
+	defer lines.Close()
 	var m mcpmap.Message
 	var noise proc.Pace
 	for {
@@ -264,12 +320,12 @@ func (c *child) readLines(r io.Reader) error {
 func (c *child) writeLines(w *os.File) {
 	for {
 		c.mu.Lock()
-		var line []byte
+		var next queued
 		if len(c.queue) > 0 {
-			line = c.queue[0]
-			c.queue[0] = nil
+			next = c.queue[0]
+			c.queue[0] = queued{}
 			c.queue = c.queue[1:]
-			c.octets -= len(line)
+			c.octets -= len(next.line)
 		}
 		again := len(c.queue) == 0 && c.full
 		if again {
@@ -279,7 +335,7 @@ func (c *child) writeLines(w *os.File) {
 		if again {
 			c.s.serveWaiting()
 		}
-		if line == nil {
+		if next.line == nil {
 			select {
 			case <-c.wake:
 				continue
@@ -288,7 +344,9 @@ func (c *child) writeLines(w *os.File) {
 			}
 		}
 		_ = w.SetWriteDeadline(time.Now().Add(stuckTime))
-		if _, err := w.Write(line); err != nil {
+		_, err := w.Write(next.line)
+		c.written(next)
+		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				c.fail(c.s.upstream("does not read its input", err))
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/proc"
+	"github.com/slimwire/swp/internal/memory"
 )
 
 // Config describes one server. It comes from the operator; nothing that a peer
@@ -53,6 +54,10 @@ type Config struct {
 	// MaxLine bounds a message of a child, in octets. Default 8 MiB.
 	MaxLine int
 
+	// Memory is the budget for long messages of the children, and for those that wait for
+	// them to read, in which the server is a separate identity. Nil: one of 256 MiB.
+	Memory *memory.Budget
+
 	// Observe gets the events of children. It is called from many goroutines at
 	// once and must not block. It may be nil.
 	Observe func(Event)
@@ -91,6 +96,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Grace, 5*time.Second)
 	orDefault(&c.ProbeTime, 30*time.Second)
 	orDefault(&c.MaxLine, 8<<20)
+	if c.Memory == nil {
+		c.Memory = memory.New(256 << 20)
+	}
 	orDefault(&c.minBackoff, time.Second)
 	orDefault(&c.discover, 5*time.Second)
 	if c.Observe == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/mcpstdio"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -170,6 +171,26 @@ func TestGW03LineLimit(t *testing.T) {
 		line = strings.Replace(line, `""`, `"`+strings.Repeat("r", n-len(line))+`"`, 1)
 		answer := c.do(modern("1", "say", line))
 		want(t, fmt.Sprint(n, " octets arrive"), answer == line, n == 1000)
+	}
+}
+
+func TestRS15LongMessagesOfAChildAreInTheBudget(t *testing.T) {
+	const size = 1 << 20
+	long := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("r", size) + `"}`
+	for _, room := range []int{64 << 20, size} { // the second has no room for a line and the buffer before it
+		b := memory.New(room)
+		s := serve(t, "modern", mcpstdio.Config{Memory: b})
+		c := s.dial("alice")
+		answer := c.do(modern("1", "say", long))
+		if fits := room > size; fits != (answer == long) || !fits && !strings.Contains(answer, "there is no room for a message of server") {
+			t.Errorf("with a budget of %d: %.200s", room, answer)
+		}
+		c.do(modern("2", "pid", "")) // the buffer of a long line is given up with the next one
+		for end := time.Now().Add(30 * time.Second); b.Used() != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d octets are in use after the end", b.Used())
+			}
+		}
 	}
 }
 

@@ -14,10 +14,15 @@ var ErrLineTooLong = errors.New("proc: line above the limit")
 // one answer of 8 MiB should not pin 8 MiB for as long as the program lives.
 const smallLine = 16 << 10
 
-// Lines reads lines of at most Limit octets. Both fields are required.
+// Lines reads lines of at most Limit octets. R and Limit are required.
 type Lines struct {
 	R     io.Reader
 	Limit int
+
+	// Pay is called with the octets of each buffer of a long line before there is one, and
+	// with the negative number after its end. Next returns the error of the former. It
+	// may be nil.
+	Pay func(n int) error
 
 	buf        []byte
 	start, end int // unread octets
@@ -47,7 +52,9 @@ func (l *Lines) Next() ([]byte, error) {
 		if l.searched > l.Limit {
 			return nil, ErrLineTooLong
 		}
-		l.makeRoom()
+		if err := l.makeRoom(); err != nil {
+			return nil, err
+		}
 		n, err := l.R.Read(l.buf[l.end:])
 		l.end += n
 		if n == 0 && err != nil {
@@ -60,21 +67,39 @@ func (l *Lines) Next() ([]byte, error) {
 // of input that is an unfinished line.
 func (l *Lines) Rest() []byte { return l.buf[l.start:l.end:l.end] }
 
+// Close gives up the buffer. Next is not called afterwards.
+func (l *Lines) Close() { l.become(nil) }
+
 // makeRoom sees to it that something can be read: into the rest of the buffer,
 // after moving what is unread to the front, or into a larger one.
-func (l *Lines) makeRoom() {
+func (l *Lines) makeRoom() error {
 	unread := l.end - l.start
-	switch {
+	switch most := l.Limit + smallLine; {
 	case unread == 0 && cap(l.buf) != smallLine:
-		l.buf = make([]byte, smallLine)
+		l.become(make([]byte, smallLine))
 	case l.end < len(l.buf):
-		return
-	case unread < len(l.buf)/2:
+		return nil
+	case unread < len(l.buf)/2 || len(l.buf) >= most:
 		copy(l.buf, l.buf[l.start:l.end])
 	default:
-		bigger := make([]byte, 2*len(l.buf))
+		size := min(2*len(l.buf), most)
+		if l.Pay != nil {
+			if err := l.Pay(size); err != nil {
+				return err
+			}
+		}
+		bigger := make([]byte, size)
 		copy(bigger, l.buf[l.start:l.end])
-		l.buf = bigger
+		l.become(bigger)
 	}
 	l.start, l.end = 0, unread
+	return nil
+}
+
+// become replaces the buffer. One of a long line was paid for.
+func (l *Lines) become(buf []byte) {
+	if old := len(l.buf); old > smallLine && l.Pay != nil {
+		_ = l.Pay(-old) // no error for less
+	}
+	l.buf = buf
 }

@@ -115,3 +115,42 @@ func (s *steps) Read(b []byte) (int, error) {
 	s.text = s.text[n:]
 	return n, nil
 }
+
+func TestRS15ALongLineIsPaidForBeforeItIsRead(t *testing.T) {
+	const limit = 1 << 20
+	errNone := errors.New("no room")
+	for _, size := range []int{100, 64 << 10, limit} {
+		for _, room := range []int{3 * limit, size / 2} {
+			paid, most := 0, 0
+			lines := Lines{R: strings.NewReader(strings.Repeat("x", size) + "\nshort\n"), Limit: limit, Pay: func(n int) error {
+				if n > 0 && paid+n > room {
+					return errNone
+				}
+				paid += n
+				most = max(most, paid)
+				return nil
+			}}
+			line, err := lines.Next()
+			fits := size <= 16<<10 || room > size
+			switch {
+			case !fits && err != errNone: //nolint:errorlint // as it is
+				t.Errorf("%d octets with room for %d: %v", size, room, err)
+			case fits && (err != nil || len(line) != size):
+				t.Errorf("%d octets with room for %d: %d octets, %v", size, room, len(line), err)
+			case fits && size > 16<<10 && paid < size:
+				t.Errorf("%d octets are read, and %d paid for", size, paid)
+			}
+			if fits {
+				if line, err = lines.Next(); err != nil || string(line) != "short" {
+					t.Errorf("then %q, %v", line, err)
+				}
+				if _, err = lines.Next(); err != io.EOF || paid != 0 {
+					t.Errorf("%d octets are paid for after a short line: %v", paid, err)
+				}
+			}
+			if lines.Close(); paid != 0 {
+				t.Errorf("%d octets are paid for after the end", paid)
+			}
+		}
+	}
+}
