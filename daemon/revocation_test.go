@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -200,9 +201,19 @@ func (v *victim) client(byCertificate bool) *http.Client {
 // request sends one request to the front.
 func (v *victim) request(c *http.Client, token, method, body, session string) *http.Response {
 	v.t.Helper()
+	resp, err := v.send(c, token, method, body, session)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		v.t.Fatalf("%s: %+v, %v", method, resp, err)
+	}
+	v.t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// send is request for whatever the answer is.
+func (v *victim) send(c *http.Client, token, method, body, session string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(v.t.Context(), method, v.front()+"/mcp", strings.NewReader(body))
 	if err != nil {
-		v.t.Fatal(err)
+		return nil, err
 	}
 	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	if method == http.MethodGet {
@@ -214,12 +225,7 @@ func (v *victim) request(c *http.Client, token, method, body, session string) *h
 	if session != "" {
 		req.Header.Set("Mcp-Session-Id", session)
 	}
-	resp, err := c.Do(req)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		v.t.Fatalf("%s: %+v, %v", method, resp, err)
-	}
-	v.t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	return c.Do(req)
 }
 
 const beginsSession = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -320,6 +326,32 @@ var everything = []underWay{
 	}},
 	{name: "HTTP stream by token", begin: func(v *victim) func(context.Context) string { return v.stream(false) }},
 	{name: "HTTP stream by certificate", begin: func(v *victim) func(context.Context) string { return v.stream(true) }},
+	{name: "HTTP connection in handshake", late: true, begin: func(v *victim) func(context.Context) string {
+		address, release := holdsHandshake(v.t, "swp+tls://"+strings.TrimPrefix(v.front(), "https://"))
+		c := v.client(true)
+		c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(address, "swp+tls://"))
+		}
+		answer := make(chan string, 1)
+		go func() {
+			resp, err := v.send(c, "", http.MethodPost, beginsSession, "")
+			if err != nil {
+				answer <- err.Error()
+				return
+			}
+			defer func() { _ = resp.Body.Close() }()
+			body, err := io.ReadAll(resp.Body)
+			if resp.StatusCode == http.StatusOK && strings.Contains(string(body), `"result"`) {
+				answer <- connected
+				return
+			}
+			answer <- fmt.Sprintf("%s %s %v", resp.Status, body, err)
+		}()
+		return func(ctx context.Context) string {
+			release()
+			return answered(answer)(ctx)
+		}
+	}},
 	{name: "partner link", begin: func(v *victim) func(context.Context) string {
 		v.dial()
 		v.connected("alice")
