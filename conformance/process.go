@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -49,11 +50,11 @@ func (d *document) read() (string, error) {
 
 // review is what a reviewer signed.
 type review struct {
-	vectorID, evidenceType, document, reviewer, date, decision, rationale string
+	vectorID, evidenceType, document, sum, reviewer, date, decision, rationale string
 }
 
 var (
-	field       = regexp.MustCompile(`(?m)^[-*] ([A-Z][A-Za-z ]*):[ \t]*(.*(?:\n  .*)*)`)
+	field       = regexp.MustCompile(`(?m)^[-*] ([A-Z][A-Za-z0-9 -]*):[ \t]*(.*(?:\n  .*)*)`)
 	placeholder = regexp.MustCompile(`(?i)\b(TODO|TBD|FIXME|XXX|placeholder)\b`)
 )
 
@@ -64,7 +65,7 @@ func parseReview(text string) (*review, error) {
 	}
 	var r review
 	fields := map[string]*string{
-		"Vector ID": &r.vectorID, "Evidence type": &r.evidenceType, "Document reviewed": &r.document,
+		"Vector ID": &r.vectorID, "Evidence type": &r.evidenceType, "Document reviewed": &r.document, "SHA-256": &r.sum,
 		"Reviewer": &r.reviewer, "Date": &r.date, "Decision": &r.decision, "Rationale": &r.rationale,
 	}
 	for _, m := range field.FindAllStringSubmatch(text, -1) {
@@ -77,7 +78,7 @@ func parseReview(text string) (*review, error) {
 		}
 		*into = strings.Join(strings.Fields(m[2]), " ")
 	}
-	for _, name := range []string{"Vector ID", "Evidence type", "Document reviewed", "Reviewer", "Date", "Decision", "Rationale"} {
+	for _, name := range []string{"Vector ID", "Evidence type", "Document reviewed", "SHA-256", "Reviewer", "Date", "Decision", "Rationale"} {
 		if *fields[name] == "" {
 			return nil, fmt.Errorf("evidence has no %q", name)
 		}
@@ -87,12 +88,13 @@ func parseReview(text string) (*review, error) {
 
 // checkProcess judges a process vector: the outcome is process_check if the
 // document exists and the evidence says who reviewed it, when, and that it
-// passed.
+// passed. A document that was changed after its review has another SHA-256.
 func (v *Vector) checkProcess(today time.Time) error {
 	if v.artifact.path == "" {
 		return errors.New("no assertions.artifact: nothing was reviewed")
 	}
-	if err := v.artifact.check(); err != nil {
+	document, err := v.artifact.read()
+	if err != nil {
 		return err
 	}
 	text, err := v.evidence.read()
@@ -117,6 +119,9 @@ func (v *Vector) checkProcess(today time.Time) error {
 		return fmt.Errorf("evidence is of a review of %q, not of %q", r.document, v.artifact.name)
 	case !strings.HasPrefix(strings.ToLower(r.decision), "pass"):
 		return fmt.Errorf("evidence decides %q", r.decision)
+	}
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(document))); !strings.EqualFold(r.sum, sum) {
+		return fmt.Errorf("document %q was changed after its review of %s: its SHA-256 is %s, and %s was reviewed", v.artifact.name, r.date, sum, r.sum)
 	}
 	return nil
 }

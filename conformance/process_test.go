@@ -19,10 +19,11 @@ func TestEvidenceMustSayWhoWhenAndWhat(t *testing.T) {
 		{"- Reviewer: SlimWire maintainers\n", "", `no "Reviewer"`},
 		{"- Reviewer: SlimWire maintainers\n", "- Reviewer:\n", `no "Reviewer"`},
 		{"- Reviewer: SlimWire maintainers\n", "- Reviewer: TODO\n", "unfinished"},
-		{"- Date: 2026-11-21\n", "", `no "Date"`},
-		{"- Date: 2026-11-21\n", "- Date: soon\n", `date "soon"`},
-		{"- Date: 2026-11-21\n", "- Date: 2999-01-01\n", "still to come"},
-		{"- Date: 2026-11-21\n", "- Date: 2026-11-21\n- Date: 2026-11-22\n", `"Date" twice`},
+		{"- Date: 2026-11-26\n", "", `no "Date"`},
+		{"- Date: 2026-11-26\n", "- Date: soon\n", `date "soon"`},
+		{"- Date: 2026-11-26\n", "- Date: 2999-01-01\n", "still to come"},
+		{"- Date: 2026-11-26\n", "- Date: 2026-11-26\n- Date: 2026-11-22\n", `"Date" twice`},
+		{"- SHA-256: ", "- Digest: ", `no "SHA-256"`},
 		{"- Decision: pass\n", "", `no "Decision"`},
 		{"- Decision: pass\n", "- Decision: fail\n", `decides "fail"`},
 		{"- Decision: pass\n", "- Decision: maybe\n", `decides "maybe"`},
@@ -54,6 +55,9 @@ func TestEvidenceNeedsItsDocument(t *testing.T) {
 	}{
 		"missing document": {func(t *testing.T, m module) { remove(t, filepath.Join(m.root, policy)) }, policy},
 		"empty document":   {func(t *testing.T, m module) { m.write(t, filepath.Join(m.root, policy), []byte(" \n")) }, "is empty"},
+		"changed document": {func(t *testing.T, m module) {
+			m.write(t, filepath.Join(m.root, policy), []byte("# A policy that nobody has reviewed\n"))
+		}, "was changed after its review"},
 		"missing evidence": {func(t *testing.T, m module) { remove(t, filepath.Join(m.dir, reviewed+".evidence.md")) }, "evidence.md"},
 		"empty evidence":   {func(t *testing.T, m module) { m.write(t, filepath.Join(m.dir, reviewed+".evidence.md"), nil) }, "is empty"},
 		"no artifact": {func(t *testing.T, m module) {

@@ -58,6 +58,10 @@ type RunInfo struct {
 	NoFallback   bool   `json:"no_fallback"`
 	TimestampUTC string `json:"timestamp_utc"`
 	RunnerGitSHA string `json:"runner_git_sha"`
+
+	// Dirty says that the working directory had files that the commit does not have. No
+	// claim can rest on such a run. Extension of this project.
+	Dirty bool `json:"runner_dirty,omitempty"`
 }
 
 // NewReport sums results up.
@@ -108,4 +112,11 @@ func GitSHA(ctx context.Context) string {
 		return sha
 	}
 	return "nogit"
+}
+
+// Dirty reports whether the working directory has files that are changed or are in no commit,
+// except those that git ignores.
+func Dirty(ctx context.Context) bool {
+	out, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
+	return err == nil && len(out) > 0
 }

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,5 +95,42 @@ func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
 	}
 	if err := conformance.NewReport(conformance.RunInfo{}, nil).Write(filepath.Join(file, "x.json")); err == nil {
 		t.Error("written below a file")
+	}
+}
+
+// A run is dirty where files are changed or new, and not where git ignores them.
+func TestDirtyIsAWorkingDirectoryThatNoCommitHas(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git := func(args ...string) {
+		args = append([]string{"-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"}, args...)
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	write("a.txt", "1")
+	write(".gitignore", "ignored\n")
+	git("add", ".")
+	git("commit", "-qm", "first")
+	write("ignored", "x")
+	if conformance.Dirty(t.Context()) {
+		t.Error("a clean directory is dirty")
+	}
+	for name, text := range map[string]string{"a.txt": "2", "b.txt": "new"} {
+		write(name, text)
+		if !conformance.Dirty(t.Context()) {
+			t.Errorf("%s: not dirty", name)
+		}
+		git("add", ".")
+		git("commit", "-qm", "next")
 	}
 }

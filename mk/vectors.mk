@@ -64,12 +64,20 @@ conformance-summary: ## three lines about the core vectors
 	@echo "SWP conformance (Core vectors) @ runner_git_sha=$$(git rev-parse HEAD 2>/dev/null || echo nogit)"
 	@$(MAKE) --no-print-directory -s conformance-core
 
+# Samples of the security events and verdicts of the S1 vectors, and of lifecycles.
+SAMPLED_PATTERN := conformance/vectors/s1_*.json,conformance/vectors/a2a_*.json,conformance/vectors/rpc_*.json
+
+.PHONY: conformance-samples
+conformance-samples: vector-runner ## what the endpoint reports in the S1 vectors and in lifecycles, a line for each vector
+	@mkdir -p '$(CONFORMANCE_DIR)'
+	@$(VECTOR_RUNNER) -no-fallback -pattern '$(SAMPLED_PATTERN)' -samples '$(CONFORMANCE_DIR)/samples.jsonl' >/dev/null
+
 .PHONY: conformance-pack
-conformance-pack: conformance-core conformance-all ## reports, logs, documents and claims in one archive
+conformance-pack: conformance-core conformance-all conformance-samples ## reports, logs, documents and claims in one archive
 	@$(PACK) -out '$(CONFORMANCE_BUNDLE)' $(CONFORMANCE_DOCS)
 
 .PHONY: conformance-claims
-conformance-claims: conformance-core conformance-all ## what these runs allow to be claimed, and why not the rest
+conformance-claims: conformance-core conformance-all conformance-samples ## what these runs allow to be claimed, and why not the rest
 	@$(PACK)
 
 .PHONY: vector-runner

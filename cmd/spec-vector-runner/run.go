@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,8 +48,8 @@ func twoDashes(args []string) []string {
 
 // options say what is played.
 type options struct {
-	pattern, jsonOut string
-	noFallback, poc  bool
+	pattern, jsonOut, samples string
+	noFallback, poc           bool
 }
 
 func newRoot() *cobra.Command {
@@ -68,6 +70,7 @@ or the report could not be written, 130 after Ctrl-C.`,
 	cmd.Flags().StringVar(&o.pattern, "pattern", "", "comma-separated `globs` of descriptors (default: the 15 official namespaces)")
 	cmd.Flags().StringVar(&o.jsonOut, "json-out", "", "`file` for the JSON summary")
 	cmd.Flags().BoolVar(&o.noFallback, "no-fallback", false, "strict mode: a vector whose verdict would be taken from its expectation fails (none ever is)")
+	cmd.Flags().StringVar(&o.samples, "samples", "", "`file` for verdicts and security events of each vector, a line of JSON each")
 	cmd.Flags().BoolVar(&o.poc, "poc", false, "play poc_ vectors, and print the lines of the kit's runner for them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.poc && o.pattern == "" {
@@ -85,7 +88,9 @@ func play(ctx context.Context, stdout, stderr io.Writer, o options) error {
 		return brokenError{err}
 	}
 	began := time.Now()
-	results := conformance.Run(ctx, conformance.Local{}, paths, func(r conformance.Result) {
+	sampler, samples := conformance.Sampler{Target: conformance.Local{}}, new(bytes.Buffer)
+	results := conformance.Run(ctx, &sampler, paths, func(r conformance.Result) {
+		err = errors.Join(err, sampler.Write(samples, r))
 		if ctx.Err() == nil { // later results are those of vectors that were not played
 			o.show(stdout, stderr, r)
 		}
@@ -93,8 +98,14 @@ func play(ctx context.Context, stdout, stderr io.Writer, o options) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if o.samples != "" && err == nil {
+		err = os.WriteFile(o.samples, samples.Bytes(), 0o644) //nolint:gosec // for publication
+	}
+	if err != nil {
+		return brokenError{fmt.Errorf("write samples failed: %w", err)}
+	}
 	report := conformance.NewReport(conformance.RunInfo{
-		Pattern: strings.Join(globs, ","), NoFallback: o.noFallback, TimestampUTC: conformance.Timestamp(began), RunnerGitSHA: conformance.GitSHA(ctx),
+		Pattern: strings.Join(globs, ","), NoFallback: o.noFallback, TimestampUTC: conformance.Timestamp(began), RunnerGitSHA: conformance.GitSHA(ctx), Dirty: conformance.Dirty(ctx),
 	}, results)
 	o.sum(stdout, stderr, report)
 	if o.jsonOut != "" {

@@ -83,6 +83,28 @@ func TestDefaultPatternIsTheOfficialNamespaces(t *testing.T) {
 	}
 }
 
+// Each s1 vector whose channel fails has the reason of its security event in the samples.
+func TestSamplesHaveTheSecurityEvents(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "samples.jsonl")
+	code, stdout, stderr := runIn(t, "-no-fallback", "-pattern", "conformance/vectors/s1_*.json", "-samples", file)
+	text, err := os.ReadFile(file)
+	if err != nil || code != 0 {
+		t.Fatalf("exit %d: %v\n%s%s", code, err, stdout, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) != 6 {
+		t.Errorf("%d lines, want one for each vector", len(lines))
+	}
+	for _, id := range []string{"s1_0001", "s1_0002", "s1_0003", "s1_0004"} {
+		if !regexp.MustCompile(`(?m)^\{"vector_id":"` + id + `.*"pass":true.*"security_events":\["[a-z_ ]+"`).Match(text) {
+			t.Errorf("%s has no security event:\n%s", id, text)
+		}
+	}
+	if !strings.Contains(string(text), `{"err_code":"OK"`) || !strings.Contains(string(text), `"err_code":"ERR_SECURITY_POLICY"`) {
+		t.Errorf("no verdicts:\n%s", text)
+	}
+}
+
 // The lines are those of the kit's runner for poc_ vectors.
 func TestPoCVectorsHaveTheLinesOfTheKit(t *testing.T) {
 	code, stdout, stderr := runIn(t, "-poc")

@@ -34,6 +34,7 @@ type Input struct {
 type Build struct {
 	Version   string `json:"version"`
 	GitSHA    string `json:"git_sha"`
+	Dirty     bool   `json:"dirty,omitempty"` // the tree has changes that are in no commit
 	GoVersion string `json:"go_version"`
 	Platform  string `json:"platform"`
 }
@@ -71,6 +72,8 @@ type Profile struct {
 	Namespace string `json:"namespace"`
 	Vectors   int    `json:"vectors"`
 	Payload   string `json:"payload"` // P1, or JSON
+
+	Evidence []string `json:"evidence"`
 }
 
 // Refusal is a statement that is not permitted, and why.
@@ -101,6 +104,9 @@ func Make(in Input) (*Document, error) {
 	}
 	if sha := in.Strict.Run.RunnerGitSHA; sha != in.Build.GitSHA {
 		m.runs.reasons = append(m.runs.reasons, fmt.Sprintf("the strict run is of commit %q, the build of %q", sha, in.Build.GitSHA))
+	}
+	if in.Build.Dirty || in.Default.Run.Dirty || in.Strict.Run.Dirty {
+		m.runs.reasons = append(m.runs.reasons, fmt.Sprintf("the runs or the build are of a tree with changes that commit %s does not have", in.Build.GitSHA))
 	}
 	for _, s := range m.runs.namespaces {
 		m.standing[s.Namespace] = s
@@ -183,7 +189,10 @@ func (m *maker) profiles() {
 		if id == mcpmap.ProfileID {
 			payload = "JSON"
 		}
-		m.doc.Profiles = append(m.doc.Profiles, Profile{s.Namespace, id, version, s.Namespace, s.Vectors, payload})
+		m.doc.Profiles = append(m.doc.Profiles, Profile{
+			s.Namespace, id, version, s.Namespace, s.Vectors, payload,
+			[]string{"all.default.json", "all.strict.json", "conformance/vectors/" + s.Namespace + "_*.json", "docs/versioning-compatibility.md: the version"},
+		})
 	}
 }
 
@@ -202,7 +211,7 @@ func (m *maker) others() {
 	m.other(Claim{
 		Claim: "S1", Namespaces: []string{"s1"}, Title: "mutual authentication before the first frame, fail closed",
 		Evidence: append(slices.Clone(report), "peer authentication, below", "docs/operator-guide.md: identities and trust",
-			"security_event of the s1 vectors: the reason in the log is compared"),
+			"samples.jsonl: security events of the s1 vectors; the reason in the log is compared"),
 	})
 	p1 := Claim{Claim: "P1-based", Title: "profiles whose payloads are P1", Evidence: []string{
 		"go test ./profiles/p1: declared types, malformed payloads, unknown fields of every wire type",

@@ -65,6 +65,9 @@ func (d *Document) claimed() (names []string) {
 		names = append(names, c.Claim)
 	}
 	for _, p := range d.Profiles {
+		if len(p.Evidence) == 0 {
+			names = append(names, "without evidence:")
+		}
 		names = append(names, "profile "+p.Name)
 	}
 	return names
@@ -203,6 +206,8 @@ func TestRunsThatProveNothingClaimNothing(t *testing.T) {
 		`the strict run is of commit "abc", the build of "abd"`: func(in *Input) {
 			in.Build.GitSHA = "abd"
 		},
+		"a tree with changes that commit abc does not have": func(in *Input) { in.Strict.Run.Dirty = true },
+		"the build are of a tree with changes":              func(in *Input) { in.Build.Dirty = true },
 		// As conformance.sh writes it where a run left nothing.
 		"the catalogue has 33": func(in *Input) { in.Strict = &conformance.Report{SchemaVersion: 1} },
 	} {

@@ -59,9 +59,9 @@ func (d *Document) Markdown() []byte {
 	}
 	if len(d.Profiles) > 0 {
 		p.section("Profiles")
-		p.table("profile", "profile_id", "version", "payload", "vectors")
+		p.table("profile", "profile_id", "version", "payload", "vectors", "evidence")
 		for _, x := range d.Profiles {
-			p.row(x.Name, x.ID, x.Version, x.Payload, x.Vectors)
+			p.row(x.Name, x.ID, x.Version, x.Payload, x.Vectors, strings.Join(x.Evidence, "; "))
 		}
 	}
 	if len(d.Refused) > 0 {

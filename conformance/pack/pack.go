@@ -31,6 +31,9 @@ const matrix = "docs/versioning-compatibility.md"
 // inside is the directory of reports, logs and claims in the archive.
 const inside = "artifacts/conformance"
 
+// samples is the file of conformance.Sampler.
+const samples = "samples.jsonl"
+
 // packer makes claims and archive.
 type packer struct {
 	dir       string
@@ -103,13 +106,17 @@ func (p *packer) runs() ([]bundle.File, error) {
 			return nil, err
 		}
 	}
-	return files, nil
+	content, err := os.ReadFile(filepath.Join(p.dir, samples))
+	if err != nil {
+		return nil, fmt.Errorf("%w; make conformance-samples writes it", err)
+	}
+	return append(files, bundle.File{Name: path.Join(inside, samples), Content: content}), nil
 }
 
 // claims makes the claims out of the reports of all vectors.
 func (p *packer) claims(ctx context.Context, files []bundle.File) (*claims.Document, error) {
 	in := claims.Input{Config: config.Default(), Build: claims.Build{
-		Version: p.version, GitSHA: conformance.GitSHA(ctx), GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Version: p.version, GitSHA: conformance.GitSHA(ctx), Dirty: conformance.Dirty(ctx), GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}}
 	var err error
 	if p.config != "" {

@@ -225,6 +225,7 @@ func reported(t *testing.T) (dir string) {
 		}
 		write(t, filepath.Join(dir, name+".log"), "$ runner\n")
 	}
+	write(t, filepath.Join(dir, samples), "{}\n")
 	return dir
 }
 
