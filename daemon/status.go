@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"cmp"
+	"context"
 	"path/filepath"
 	"slices"
 	"time"
@@ -69,12 +71,28 @@ func (d *daemon) status() Status {
 		Servers:   d.servers.Names(),
 		Departing: d.servers.Departing(),
 		Memory:    d.memory.Use(),
-		Shares:    append(d.served.Set().A2A.Pools(), d.servers.Pools()...),
+		Shares:    d.pools(),
 		Partners:  d.partners.Status(),
 		Receipts:  d.trail.Receipts(),
 
 		Certificates: d.certificates(),
 	}
+}
+
+// poolsFor limits the wait for the names of owners in the store.
+const poolsFor = time.Second
+
+// pools returns the use of all shared pools.
+func (d *daemon) pools() []part.Pool {
+	ctx, cancel := context.WithTimeout(context.Background(), poolsFor)
+	defer cancel()
+	list := slices.Concat(d.served.Set().Pools(), d.backends.Pools(), d.fronts.Pools(), d.state.Pools(ctx), d.parts.Pools())
+	for _, pool := range list {
+		for i, use := range pool.Most {
+			pool.Most[i].Identity = cmp.Or(use.Identity, "swpd itself")
+		}
+	}
+	return append(list, d.servers.Pools()...)
 }
 
 // certificates describes the certificates in use, and the last ones of partners.

@@ -261,9 +261,12 @@ type Pool struct {
 	Most     []Use  `json:"most"` // the identities that use most
 }
 
+// most is how many identities a Pool has.
+const most = 5
+
 // Pool returns the use of the Shares under a name, with five identities at most.
 func (s *Shares) Pool(name string) Pool {
-	return Pool{Name: name, Used: s.used, Capacity: s.capacity, Most: s.Top(5)}
+	return Pool{Name: name, Used: s.used, Capacity: s.capacity, Most: s.Top(most)}
 }
 
 // Top returns the identities that use most, at most n, in falling order.
@@ -281,4 +284,19 @@ func (s *Shares) Top(n int) []Use {
 		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Identity, b.Identity))
 	})
 	return list[:min(n, len(list))]
+}
+
+// Join returns pools of one kind as one.
+func Join(name string, pools ...Pool) Pool {
+	all := Pool{Name: name}
+	var used Shares
+	for _, p := range pools {
+		all.Used += p.Used
+		all.Capacity += p.Capacity
+		for _, use := range p.Most {
+			used.Force(use.Identity, use.Used)
+		}
+	}
+	all.Most = used.Top(most)
+	return all
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -412,4 +413,12 @@ func (s *Set) reached(opts Options, identity string) []string {
 			return profiles.Reaches(opts.Access, identity, p.Name, partner)
 		})
 	})
+}
+
+// Pools returns the use of the shared pools of the profiles.
+func (s *Set) Pools() (list []fair.Pool) {
+	for _, of := range []interface{ Pools() []fair.Pool }{s.A2A, s.MCP, s.Events, s.Artifact, s.State, s.Relay, s.SDL} {
+		list = append(list, of.Pools()...)
+	}
+	return list
 }

@@ -48,6 +48,7 @@ func (d *downloads) leave(identity string) {
 func (s *Service) Pools() []fair.Pool {
 	s.downloads.mu.Lock()
 	defer s.downloads.mu.Unlock()
+	s.downloads.places.Bound(s.limits.Load().Downloads)
 	return []fair.Pool{s.downloads.places.Pool("artifact downloads"), s.reads.Pool("artifact reads"), s.lists.Pool("artifact listings")}
 }
 

@@ -239,3 +239,8 @@ func (b *Bus) Close() {
 	b.close(errClosed)
 	b.work.Wait()
 }
+
+// Pools returns the use of the reads of the store, and of the slots for large records.
+func (b *Bus) Pools() []fair.Pool {
+	return []fair.Pool{b.readers.Pool("event reads"), b.large.Pool("large events")}
+}

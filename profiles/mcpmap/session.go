@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -303,4 +304,11 @@ func (s *serverSession) close() {
 	for _, msg := range due {
 		s.undelivered(&msg)
 	}
+}
+
+// Pools returns the use of the sessions by identities.
+func (m *Mapping) Pools() []fair.Pool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return []fair.Pool{m.places.Pool("mcp sessions")}
 }

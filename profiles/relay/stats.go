@@ -1,5 +1,7 @@
 package relay
 
+import "github.com/slimwire/swp/internal/fair"
+
 import "sync/atomic"
 
 // Reasons returns every Reason.
@@ -48,4 +50,12 @@ func (s *Service) Stats() Stats {
 		st.InFlight += len(list)
 	}
 	return st
+}
+
+// Pools returns who uses the places of consumers, and who receives large deliveries.
+func (s *Service) Pools() []fair.Pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved.Bound(s.limits.Load().InFlight)
+	return []fair.Pool{s.reserved.Pool("relay consumers"), s.large.Pool("large deliveries")}
 }

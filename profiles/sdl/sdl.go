@@ -264,3 +264,10 @@ var errForm = &profiles.Error{
 
 // errPanic is the cause for a panic during the handling of a message.
 var errPanic = errors.New("sdl: panic")
+
+// Pools returns whose messages are in progress, and who computes.
+func (s *Service) Pools() []fair.Pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []fair.Pool{s.live.Pool("sdl messages"), s.slots.Pool("sdl computing")}
+}

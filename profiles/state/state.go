@@ -189,3 +189,6 @@ func (s *Service) until() time.Time {
 	}
 	return time.Time{}
 }
+
+// Pools returns who uses the places for hashing and reading.
+func (s *Service) Pools() []fair.Pool { return []fair.Pool{s.slots.Pool("state checks")} }

@@ -189,3 +189,10 @@ func (s *Store) blob(name string) *record {
 	}
 	return nil
 }
+
+// Pools returns who uses the octets and the number of artifacts, and whose writes wait.
+func (s *Store) Pools() []fair.Pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []fair.Pool{s.used.Pool("artifact octets"), s.count.Pool("artifacts"), s.waiting.Pool("artifact writes")}
+}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"cmp"
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -263,4 +264,23 @@ func (w *writer) eachOwner(f func(*owner)) (err error) {
 		return err == nil
 	}, selectOwners)
 	return cmp.Or(failed, err)
+}
+
+const topOwners = `SELECT id, name, used, sum FROM owner ORDER BY used DESC LIMIT 5`
+
+// Pools returns who uses the octets of the store, and whose operations wait. Without a
+// connection for reading before ctx ends, nobody is named for the octets.
+func (s *Store) Pools(ctx context.Context) []fair.Pool {
+	octetsOf := fair.Pool{Name: "store octets", Used: int(s.stats.used.Load()), Capacity: int(s.bounds.Load().quota)}
+	_ = s.read(ctx, func(c *conn) error {
+		return c.rows(func(row []driver.Value) bool {
+			if o, err := c.readOwner(s, row); err == nil {
+				octetsOf.Most = append(octetsOf.Most, fair.Use{Identity: o.name, Used: int(o.used)})
+			}
+			return true
+		}, topOwners)
+	})
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return []fair.Pool{octetsOf, s.queue.count.Pool("store writes")}
 }

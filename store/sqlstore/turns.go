@@ -23,8 +23,8 @@ type subject struct {
 	space, name string
 }
 
-// waiting counts the waiting operations on a subject, and names the owner in whose turn the
-// last one is served.
+// waiting counts the operations on a subject that wait, and names the owner whose turn serves
+// the last one.
 type waiting struct {
 	owner string
 	n     int

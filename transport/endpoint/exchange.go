@@ -115,6 +115,14 @@ func (h *handlers) give(identity string) {
 	h.places.Give(identity, 1)
 }
 
+// Handlers returns who uses the places of detached handlers.
+func (ep *Endpoint) Handlers() fair.Pool {
+	ep.handlers.mu.Lock()
+	defer ep.handlers.mu.Unlock()
+	ep.handlers.places.Bound(ep.opts.Load().Bounds.Handlers)
+	return ep.handlers.places.Pool("handlers")
+}
+
 func (h *handlers) running() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

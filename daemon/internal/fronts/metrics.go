@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/a2afront"
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
 )
@@ -77,4 +78,12 @@ func collect[S any](ch chan<- prometheus.Metric, rows []frontRow[S], stats *S) {
 	for _, row := range rows {
 		ch <- prometheus.MustNewConstMetric(row.desc, row.kind, float64(row.value(stats)))
 	}
+}
+
+// Pools returns who uses the sessions of MCP servers.
+func (f *Fronts) Pools() []part.Pool {
+	if f.listener == nil {
+		return nil
+	}
+	return []part.Pool{f.mcp.Pool()}
 }

@@ -157,6 +157,16 @@ func (l List) Stats() (sum endpoint.Stats) {
 	return sum
 }
 
+// Pools returns who uses the handlers of all endpoints.
+func (l List) Pools() []Pool {
+	outer, inner := l.endpoints()
+	var handlers []Pool
+	for _, ep := range slices.Concat(outer, inner) {
+		handlers = append(handlers, ep.Handlers())
+	}
+	return []Pool{fair.Join("handlers", handlers...)}
+}
+
 // Curtailed adds up how many messages were sent without their end-to-end extensions.
 func (l List) Curtailed() (sum uint64) {
 	outer, inner := l.endpoints()
@@ -272,3 +282,6 @@ func Every(ctx context.Context, d time.Duration, f func()) {
 
 // Pool is what identities share, for the status.
 type Pool = fair.Pool
+
+// Use is the part of one identity.
+type Use = fair.Use

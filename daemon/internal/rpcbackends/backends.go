@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/rpchttp"
 	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -39,6 +40,7 @@ type table struct {
 	methods map[string]rpc.Method
 	names   []string
 	clients []*upstream.Client
+	places  []*fair.Slots // by the order of names
 }
 
 // Options configure Backends.
@@ -76,15 +78,29 @@ func (b *Backends) Offer(o *all.Options) error {
 	return nil
 }
 
+// calls is how many calls a backend gets at once.
+const calls = 256
+
+// Pools returns whose calls are under way at each backend, sorted by name.
+func (b *Backends) Pools() (list []part.Pool) {
+	t := b.now.Load()
+	for i, name := range t.names {
+		list = append(list, t.places[i].Pool("calls of "+name))
+	}
+	return list
+}
+
 // read makes the backends of a configuration, without connecting.
 func (b *Backends) read(c *config.Config) (*table, error) {
 	t := &table{methods: make(map[string]rpc.Method), names: slices.Sorted(maps.Keys(c.RPC.Backends))}
 	for _, name := range t.names {
 		conf := c.RPC.Backends[name]
-		client := upstream.New(upstream.Options{Silence: conf.Timeout})
+		client := upstream.New(upstream.Options{Silence: conf.Timeout, Calls: calls})
 		t.clients = append(t.clients, client)
+		places := fair.NewSlots(calls)
+		t.places = append(t.places, places)
 		methods, err := rpchttp.Methods(rpchttp.Options{
-			Name: name, URL: conf.URL, Methods: conf.Methods, Repeatable: conf.Repeatable, Client: client,
+			Name: name, URL: conf.URL, Methods: conf.Methods, Repeatable: conf.Repeatable, Client: client, Places: places,
 			Trouble: func(method string, err error) { b.failed(name, method, err) },
 		})
 		if err != nil {

@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/store/sqlstore"
 )
@@ -61,4 +64,13 @@ func (s *Storage) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(storeQuota, prometheus.GaugeValue, float64(s.quota.Load()))
 	s.commits.Collect(ch)
+}
+
+// Pools returns who uses the store and the artifacts.
+func (s *Storage) Pools(ctx context.Context) []part.Pool {
+	list := s.engine.Pools(ctx)
+	if s.files != nil {
+		list = append(list, s.files.Pools()...)
+	}
+	return list
 }

@@ -148,6 +148,13 @@ func New(o Options) *Front {
 	return f
 }
 
+// Pool returns the use of the sessions by callers.
+func (f *Front) Pool() fair.Pool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.places.Pool("mcp sessions over HTTP")
+}
+
 // Stats returns the present figures.
 func (f *Front) Stats() Stats {
 	f.mu.Lock()

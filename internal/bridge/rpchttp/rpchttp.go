@@ -63,10 +63,12 @@ type Options struct {
 	Methods    []string // names, in full
 	Repeatable []string // those of Methods that do no harm when they run twice
 
-	// Client makes the requests. Required. Calls is how many there are at once, default 256, at
-	// most as many as Client makes; identities share them.
+	// Client makes the requests. Required.
 	Client *upstream.Client
-	Calls  int
+
+	// Places are those of calls at once, which identities share; default 256, as many as a
+	// Client makes.
+	Places *fair.Slots
 
 	// Trouble gets the reason why a call got no proper response. It is called
 	// by many goroutines at once. It may be nil.
@@ -88,7 +90,7 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 	if opts.Trouble == nil {
 		opts.Trouble = func(string, error) {}
 	}
-	places := fair.NewSlots(cmp.Or(opts.Calls, 256))
+	places := cmp.Or(opts.Places, fair.NewSlots(256))
 	methods := make(map[string]rpc.Method, len(opts.Methods))
 	for _, name := range opts.Methods {
 		// A dot segment would be taken for a place in the path.

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/rpchttp"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/bridge/upstream/upstreamtest"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -40,7 +41,7 @@ type setup struct {
 	upstream   upstream.Options
 	repeatable []string
 	outcomes   bool
-	calls      int
+	places     *fair.Slots
 }
 
 var names = []string{"demo.echo", "demo.other", "strange/na me?#%2f"}
@@ -53,7 +54,7 @@ func newService(t *testing.T, o setup, h http.HandlerFunc) *service {
 	t.Cleanup(client.Close)
 	s := &service{t: t, trouble: make(chan error, 100)}
 	methods, err := rpchttp.Methods(rpchttp.Options{
-		Name: "crm", URL: srv.URL + "/base/", Methods: names, Repeatable: o.repeatable, Client: client, Calls: o.calls,
+		Name: "crm", URL: srv.URL + "/base/", Methods: names, Repeatable: o.repeatable, Client: client, Places: o.places,
 		Trouble: func(_ string, err error) { s.trouble <- err },
 	})
 	if err != nil {
@@ -459,7 +460,7 @@ func TestTraceContextsReachTheServer(t *testing.T) {
 func TestRS28CallsOfOneIdentityLeavePlacesAtABackEndForAnother(t *testing.T) {
 	fairtest.Places(t, "rpc: calls of a back end", "places of 16", func(t *testing.T) (func(string) bool, func(string)) {
 		began, ends := make(chan string), map[string]chan struct{}{fairtest.Alice: make(chan struct{}), fairtest.Mallory: make(chan struct{})}
-		s := newService(t, setup{calls: 16}, func(w http.ResponseWriter, r *http.Request) {
+		s := newService(t, setup{places: fair.NewSlots(16)}, func(w http.ResponseWriter, r *http.Request) {
 			who := r.Header.Get("Swp-Peer")
 			began <- who
 			<-ends[who]

@@ -13,8 +13,7 @@ import (
 
 var update = flag.Bool("fair", false, "write the row of this pool into docs/fair-shares.md")
 
-// least is the part of what an identity gets alone that it must get beside another, in
-// percent.
+// least is the minimum that an identity gets beside another, in percent of its use alone.
 const least = 40
 
 // Row checks what an identity got of a pool, and its row in the table. unit says what was
