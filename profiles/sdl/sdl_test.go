@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/sdl"
@@ -206,6 +207,36 @@ func TestOneIdentityLeavesRoomForOthers(t *testing.T) {
 			t.Errorf("when there is room again: %v", err)
 		}
 	}
+}
+
+func TestRS28MessagesOfOneIdentityLeavePlacesForAnother(t *testing.T) {
+	fairtest.Places(t, "sdl: messages", "places of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		server := &scripted{rest: true, served: make(chan sdl.Message), wait: map[string]chan struct{}{
+			fairtest.Alice: make(chan struct{}), fairtest.Mallory: make(chan struct{}),
+		}}
+		s := newService(t, sdl.Options{Server: server, Handling: 16})
+		as := map[string]*profiletest.Harness{
+			fairtest.Alice: profiletest.NewAs(t, s.Profile(), fairtest.Alice), fairtest.Mallory: profiletest.NewAs(t, s.Profile(), fairtest.Mallory),
+		}
+		take := func(who string) bool {
+			x := as[who].Serve(sdl.TypeReq, []byte(`{"wait":"`+who+`"}`))
+			if !x.Open() {
+				if err := x.Err(); err.Code != profiles.RateLimitExceeded || who == fairtest.Mallory && err.Excused {
+					t.Errorf("%s is refused with %+v", who, err)
+				}
+				return false
+			}
+			<-server.served
+			return true
+		}
+		return take, func(who string) {
+			used := s.Pools()[0].Used
+			server.wait[who] <- struct{}{}
+			for s.Pools()[0].Used == used {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
 }
 
 func TestADeadlineEndsTheWait(t *testing.T) {
