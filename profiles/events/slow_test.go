@@ -204,3 +204,39 @@ func TestLargestEventIsDelivered(t *testing.T) {
 	}
 	receive(t, sub, "large")
 }
+
+func TestRS27PeersThatDoNotReadLeaveRoomForLargeEventsOfAnother(t *testing.T) {
+	effort.Unwatched(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, "pipe", events.Options{Store: newMemory(t), TailEntries: 1}, endpoint.Bounds{})
+		for range 20 { // more than the slots for large events
+			deaf := s.reach.Connect("spiffe://test.invalid/mallory")
+			defer func() { _ = deaf.Close(0) }()
+			stream, err := deaf.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := transporttest.RawOn(t, deaf, stream)
+			env := e1.Envelope{Version: 1, ProfileID: events.ProfileID, MsgType: events.TypeSubscribe, MsgID: profiles.NewMsgID(), Payload: subscribe("")}
+			raw.WriteFrame(env.Append(nil))
+		}
+		good := s.dial(subscriber).subscribe(t, events.SubscribeOptions{})
+		synctest.Wait()
+		start := time.Now()
+		for round := range 20 {
+			for i := range 3 { // of which the tail has one
+				r := record(fmt.Sprint(3*round + i))
+				r.Body = bytes.Repeat([]byte("x"), 1<<20)
+				if err := s.bus.Publish(t.Context(), "me", &r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range 3 {
+				receive(t, good, fmt.Sprint(3*round+i))
+			}
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the events arrive after %v of virtual time, want them at once", took)
+		}
+	})
+}
