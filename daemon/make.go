@@ -118,20 +118,20 @@ func (d *daemon) makeBackends() error {
 	}
 	d.add(d.servers)
 	d.workers, err = workers.New(workers.Options{
-		Config: d.config, Log: d.log, Groups: groups, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
+		Config: d.config, Log: d.log, Groups: groups, Memory: d.memory.Budget, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.workers)
 	d.agents, err = workers.NewAgents(workers.AgentOptions{
-		Config: d.config, Log: d.log, Records: d.state, Access: d.guard, Hires: d.served, Declare: d.hints.SetAgents,
+		Config: d.config, Log: d.log, Records: d.state, Memory: d.memory.Budget, Access: d.guard, Hires: d.served, Declare: d.hints.SetAgents,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.agents)
-	d.backends, err = rpcbackends.New(rpcbackends.Options{Config: d.config, Log: d.log, Own: d.opts.Methods, Declare: d.hints.SetMethods})
+	d.backends, err = rpcbackends.New(rpcbackends.Options{Config: d.config, Log: d.log, Memory: d.memory.Budget, Own: d.opts.Methods, Declare: d.hints.SetMethods})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ package abuse
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -432,28 +431,32 @@ func (s *stage) gauge(name string) (float64, error) {
 	return sum, nil
 }
 
-// denied returns how many denials the victim has counted, how many its log has, and how many
-// records of them are in its audit trail.
-func (s *stage) denied() (counted, logged, recorded int, err error) {
-	n, err := s.gauge("swpd_denials_total")
-	if err != nil {
-		return 0, 0, 0, err
+// denied returns how many denials of each operation the log of the victim has, and how many its
+// audit trail has.
+func (s *stage) denied() (logged, recorded map[string]int, err error) {
+	type line struct {
+		Msg, Profile, Operation string
+		Times                   int
 	}
+	count := func(in map[string]int, text string) {
+		var l line
+		if json.Unmarshal([]byte(text), &l) == nil && (l.Msg == "" || strings.HasPrefix(l.Msg, "denied")) {
+			in[l.Profile+" "+l.Operation] += max(1, l.Times)
+		}
+	}
+	logged, recorded = make(map[string]int), make(map[string]int)
 	s.log.mu.Lock()
 	for _, text := range s.log.lines {
-		var line struct {
-			Msg   string
-			Times int
-		}
-		if json.Unmarshal([]byte(text), &line) == nil && (line.Msg == "denied" || line.Msg == "denied in many other ways") {
-			logged += max(1, line.Times)
-		}
+		count(logged, text)
 	}
 	s.log.mu.Unlock()
 	find := exec.Command(bin+"/swpd", "audit", "find", "--config", filepath.Join(s.dir, "swpd.yaml"), "--outcome", "denied", "--json")
 	find.Stderr = os.Stderr
 	out, err := find.Output()
-	return int(n), logged, bytes.Count(out, []byte("\n")), err
+	for text := range strings.Lines(string(out)) {
+		count(recorded, text)
+	}
+	return logged, recorded, err
 }
 
 // stores returns an exchange of a peer: a state of some octets that it puts.

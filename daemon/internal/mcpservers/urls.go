@@ -19,7 +19,7 @@ func (s *Servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, e
 		return nil, err
 	}
 	return mcphttp.NewBackend(mcphttp.BackendOptions{
-		Name: name, URL: c.URL, Headers: headersOf(c), Timeout: c.Timeout, SessionIdle: c.SessionIdle,
+		Name: name, URL: c.URL, Headers: headersOf(c), Timeout: c.Timeout, SessionIdle: c.SessionIdle, Memory: s.memory,
 		Trouble: func(err error) {
 			s.log.Warn("request to a server failed", zap.String("server", name), zap.Error(err))
 			s.troubles.Note(name, "a request failed: "+err.Error())

@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/rpchttp"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/fair"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -28,6 +29,7 @@ import (
 type Backends struct {
 	part.Passive
 	now      atomic.Pointer[table]
+	memory   *memory.Budget
 	own      map[string]rpc.Method
 	declare  func(*config.Config)
 	log      *zap.Logger
@@ -47,6 +49,7 @@ type table struct {
 type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
+	Memory *memory.Budget // for their answers
 
 	// Own are the methods of the program itself: no backend may serve one.
 	Own map[string]rpc.Method
@@ -58,7 +61,7 @@ type Options struct {
 // New does not connect yet.
 func New(o Options) (*Backends, error) {
 	b := &Backends{
-		own: o.Own, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		memory: o.Memory, own: o.Own, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_rpc_backend_failures_total", Help: "Calls that got no proper response.",
 		}, []string{"backend"}),
@@ -95,7 +98,7 @@ func (b *Backends) read(c *config.Config) (*table, error) {
 	t := &table{methods: make(map[string]rpc.Method), names: slices.Sorted(maps.Keys(c.RPC.Backends))}
 	for _, name := range t.names {
 		conf := c.RPC.Backends[name]
-		client := upstream.New(upstream.Options{Silence: conf.Timeout, Calls: calls})
+		client := upstream.New(upstream.Options{Silence: conf.Timeout, Calls: calls, Memory: b.memory})
 		t.clients = append(t.clients, client)
 		places := fair.NewSlots(calls)
 		t.places = append(t.places, places)

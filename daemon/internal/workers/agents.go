@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/internal/bridge/a2ahttp"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -27,6 +28,7 @@ type Agents struct {
 	declare  func(*config.Config)
 	roster   roster[config.A2AAgent, *remote]
 	records  a2aowners.Records
+	memory   *memory.Budget
 	may      profiles.Access
 	log      *zap.Logger
 	failures *prometheus.CounterVec
@@ -53,6 +55,7 @@ type AgentOptions struct {
 	Records a2aowners.Records // owners of tasks
 	Access  profiles.Access
 	Hires   *served.Profiles // registers Workers
+	Memory  *memory.Budget   // for their answers
 
 	// Declare puts the hints on agents from a configuration into force.
 	Declare func(*config.Config)
@@ -61,7 +64,7 @@ type AgentOptions struct {
 // NewAgents makes the agents of a configuration. It does not connect.
 func NewAgents(o AgentOptions) (*Agents, error) {
 	a := &Agents{
-		hires: o.Hires, declare: o.Declare, records: o.Records, may: o.Access, log: o.Log.Named(boundlog.Backend),
+		hires: o.Hires, declare: o.Declare, records: o.Records, memory: o.Memory, may: o.Access, log: o.Log.Named(boundlog.Backend),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_agent_failures_total", Help: "Requests that an agent at a URL did not properly answer.",
 		}, []string{"agent"}),
@@ -89,7 +92,7 @@ func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
 	}
 	back, err := a2ahttp.NewBack(a2ahttp.BackOptions{
 		Name: name, URL: conf.URL, Binding: a2ahttp.Binding(conf.Binding), CardURL: conf.Card, Header: conf.Header(),
-		Records: a.records, Access: a.may, Calls: conf.Calls, Streams: conf.Streams,
+		Records: a.records, Memory: a.memory, Access: a.may, Calls: conf.Calls, Streams: conf.Streams,
 		Silence: conf.Timeout, Deadline: conf.Deadline, Retention: conf.Retention,
 		Trouble: func(operation string, err error) {
 			a.failures.WithLabelValues(name).Inc()

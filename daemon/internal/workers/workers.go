@@ -22,6 +22,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/schema"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/bridge/worker"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 )
@@ -31,6 +32,7 @@ type Workers struct {
 	part.Passive
 	conf    *config.Config
 	groups  *proc.Groups
+	memory  *memory.Budget
 	hires   *served.Profiles
 	mayUse  func(identity, agentID string) bool
 	declare func(*config.Config)
@@ -57,6 +59,7 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 	Groups *proc.Groups     // keeps those of the commands
+	Memory *memory.Budget   // for their answers
 	Hires  *served.Profiles // registers Workers
 
 	// MayUse reports whether an identity may use an agent_id.
@@ -69,7 +72,7 @@ type Options struct {
 // New makes the workers of a configuration. It connects and starts nothing.
 func New(o Options) (*Workers, error) {
 	w := &Workers{
-		conf: o.Config, groups: o.Groups, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		conf: o.Config, groups: o.Groups, memory: o.Memory, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_runs_total", Help: "Tasks that a worker was given, by how that ended.",
 		}, []string{"worker", "outcome"}),
@@ -192,7 +195,7 @@ func (w *Workers) build(name string, c *config.A2AWorker) (*hand, error) {
 
 func (w *Workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker, error) {
 	if c.URL != "" {
-		h.client = upstream.New(upstream.Options{Calls: c.Tasks}) // as many connections as tasks, so that no task waits for another
+		h.client = upstream.New(upstream.Options{Calls: c.Tasks, Memory: w.memory}) // as many connections as tasks, so that no task waits for another
 		return worker.NewHTTP(h.client, c.URL)
 	}
 	return worker.NewCommand(worker.CommandOptions{

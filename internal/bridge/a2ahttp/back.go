@@ -23,6 +23,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
@@ -56,6 +57,9 @@ type BackOptions struct {
 	// Header is sent with every request: the credentials of this endpoint, not those
 	// of callers.
 	Header http.Header
+
+	// Memory is the budget for long answers of the agent, see upstream.Options.
+	Memory *memory.Budget
 
 	// Records keep whose task each task of the agent is. Required; every store.Store
 	// is one.
@@ -130,7 +134,7 @@ func NewBack(opts BackOptions) (*Back, error) {
 			Calls:   opts.Calls + opts.Streams + 1, // the card
 			Silence: opts.Silence,
 			Total:   maxTotal, // the deadline of the task is what counts
-			MaxBody: maxBody, MaxLine: maxBody,
+			MaxBody: maxBody, MaxLine: maxBody, Memory: opts.Memory,
 		}),
 		owners: a2aowners.New(a2aowners.Options{Records: opts.Records, Retention: opts.Retention, Now: opts.Now}),
 	}

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a test waits for what has to happen.
 const patience = time.Minute
 
-// memory is Records of a test.
-type memory struct {
+// inMemory is Records of a test.
+type inMemory struct {
 	mu      sync.Mutex
 	records map[string]record
 	puts    int
@@ -43,9 +43,9 @@ type record struct {
 	expires time.Time
 }
 
-func newMemory() *memory { return &memory{records: make(map[string]record)} }
+func newMemory() *inMemory { return &inMemory{records: make(map[string]record)} }
 
-func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
+func (m *inMemory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.puts++
@@ -61,7 +61,7 @@ func (m *memory) Put(space, key string, was uint64, owner string, value []byte, 
 	}
 }
 
-func (m *memory) Get(_ context.Context, space, key string) (uint64, []byte, error) {
+func (m *inMemory) Get(_ context.Context, space, key string) (uint64, []byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.records[space+key]
@@ -150,7 +150,7 @@ func kill(w http.ResponseWriter) {
 type back struct {
 	*Back
 	t        *testing.T
-	records  *memory
+	records  *inMemory
 	troubles chan error
 }
 
@@ -161,7 +161,7 @@ func newBack(t *testing.T, opts BackOptions) *back {
 	if opts.Records == nil {
 		opts.Records = newMemory()
 	}
-	b.records = opts.Records.(*memory)
+	b.records = opts.Records.(*inMemory)
 	opts.Trouble = func(_ string, err error) {
 		select {
 		case b.troubles <- err:

@@ -23,6 +23,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/fair"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -55,6 +56,8 @@ type BackendOptions struct {
 	// SessionIdle is how long a session may be without a message until it is ended.
 	// Default 24 h.
 	SessionIdle time.Duration
+
+	Memory *memory.Budget // for long answers of the server, see upstream.Options
 
 	MaxMessage int // octets of a message of the server, decompressed, default 8 MiB
 	// Identities share these; one has at most seven eighths.
@@ -156,9 +159,9 @@ func NewBackend(opts BackendOptions) (*Backend, error) {
 	}
 	b := &Backend{
 		opts: opts, places: [2]fair.Shares{fair.NewShares(opts.MaxCalls), fair.NewShares(opts.MaxStreams)}, idle: make(chan struct{}), sessions: make(map[*backSession]struct{}),
-		calls:   upstream.New(upstream.Options{Silence: opts.Idle, Calls: opts.MaxCalls, MaxBody: opts.MaxMessage}),
-		streams: upstream.New(upstream.Options{Silence: opts.Idle, Total: forever, Calls: opts.MaxStreams, MaxBody: opts.MaxMessage, MaxLines: math.MaxInt64}),
-		brief:   upstream.New(upstream.Options{Silence: opts.Timeout, Calls: opts.MaxCalls, MaxBody: opts.MaxMessage}),
+		calls:   upstream.New(upstream.Options{Silence: opts.Idle, Calls: opts.MaxCalls, Memory: opts.Memory, MaxBody: opts.MaxMessage}),
+		streams: upstream.New(upstream.Options{Silence: opts.Idle, Total: forever, Calls: opts.MaxStreams, Memory: opts.Memory, MaxBody: opts.MaxMessage, MaxLines: math.MaxInt64}),
+		brief:   upstream.New(upstream.Options{Silence: opts.Timeout, Calls: opts.MaxCalls, Memory: opts.Memory, MaxBody: opts.MaxMessage}),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil

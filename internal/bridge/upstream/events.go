@@ -39,11 +39,14 @@ type Events struct {
 	await func() (heard func())
 
 	begun bool // the byte order mark has been looked for
-	cr    bool // the last line ended in CR: an LF that follows belongs to it
-	line  []byte
-	data  []byte
-	size  int    // octets of the event that is being read
-	id    string // counts once the event is complete
+	// Of line and of data, in the budget.
+	lineRoom, dataRoom room
+
+	cr   bool // the last line ended in CR: an LF that follows belongs to it
+	line []byte
+	data []byte
+	size int    // octets of the event that is being read
+	id   string // counts once the event is complete
 }
 
 // eventBuffer is how much is read at once. What one line or event needs beyond it
@@ -61,7 +64,9 @@ func (r *Response) Events(limit int, at *Position) *Events {
 	if at == nil {
 		at = new(Position)
 	}
-	return newEvents(r, limit, at, r.Await)
+	d := newEvents(r, limit, at, r.Await)
+	d.lineRoom.held, d.dataRoom.held = r.held, r.held
+	return d
 }
 
 func newEvents(r io.Reader, limit int, at *Position, await func() (heard func())) *Events {
@@ -75,6 +80,7 @@ func (d *Events) Next() (Event, error) {
 	defer func() { heard() }()
 	if cap(d.data) > keptBuffer {
 		d.data = nil
+		d.dataRoom.drop()
 	}
 	d.data, d.size, d.id = d.data[:0], 0, d.at.ID
 	var ev Event
@@ -102,6 +108,9 @@ func (d *Events) Next() (Event, error) {
 			}
 		default:
 			some = true
+			if err := d.dataRoom.need(len(d.data) + len(line)); err != nil {
+				return Event{}, err
+			}
 			d.field(line, &ev)
 		}
 	}
@@ -135,6 +144,7 @@ func (d *Events) field(line []byte, ev *Event) {
 func (d *Events) readLine() ([]byte, error) {
 	if cap(d.line) > keptBuffer {
 		d.line = nil
+		d.lineRoom.drop()
 	}
 	d.line = d.line[:0]
 	for {
@@ -158,6 +168,9 @@ func (d *Events) readLine() ([]byte, error) {
 		}
 		if d.size += n; d.size > d.limit {
 			return nil, fmt.Errorf("%w: an event above %d octets", ErrTooLarge, d.limit)
+		}
+		if err := d.lineRoom.need(len(d.line) + n); err != nil {
+			return nil, err
 		}
 		d.line = append(d.line, part[:n]...)
 		if end >= 0 {

@@ -10,6 +10,8 @@ import (
 	"mime"
 	"net/http"
 	"time"
+
+	"github.com/slimwire/swp/internal/memory"
 )
 
 // Response is a call under way. It is used by one goroutine at a time.
@@ -23,9 +25,11 @@ type Response struct {
 	stop   context.CancelCauseFunc
 	end    func()
 
-	lines *bufio.Reader
-	line  []byte
-	total int64
+	held     *memory.Hold // nil before the head has come
+	lines    *bufio.Reader
+	line     []byte
+	lineRoom room
+	total    int64
 }
 
 // MediaType returns the media type of the body in lower case, without parameters; empty if
@@ -54,8 +58,11 @@ func (r *Response) Body() ([]byte, error) {
 		return nil, fmt.Errorf("%w: body of %d octets, limit %d", ErrTooLarge, r.http.ContentLength, limit)
 	}
 	defer r.Await()()
-	body, err := io.ReadAll(io.LimitReader(r.http.Body, int64(limit)+1))
+	wait := min(roomTime, r.client.opts.Silence/2)
+	body, err := r.held.ReadAll(r.ctx, io.LimitReader(r.http.Body, int64(limit)+1), r.http.ContentLength, time.Now().Add(wait))
 	switch {
+	case errors.Is(err, memory.ErrFull) && context.Cause(r.ctx) == nil:
+		return nil, errRoom
 	case err != nil:
 		return nil, r.failed(err)
 	case len(body) > limit:
@@ -99,14 +106,11 @@ func (r *Response) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// shrink is the capacity above which the buffer of a long line is not kept for
-// the next one.
-const shrink = 64 << 10
-
 func (r *Response) readLine() ([]byte, error) {
 	defer r.Await()()
-	if cap(r.line) > shrink {
+	if cap(r.line) > keptBuffer {
 		r.line = nil
+		r.lineRoom.drop()
 	}
 	r.line = r.line[:0]
 	opts := &r.client.opts
@@ -118,6 +122,9 @@ func (r *Response) readLine() ([]byte, error) {
 			return nil, r.tooLong()
 		case r.total > opts.MaxLines:
 			return nil, fmt.Errorf("%w: lines above %d octets", ErrTooLarge, opts.MaxLines)
+		}
+		if err := r.lineRoom.need(len(r.line) + len(part)); err != nil {
+			return nil, err
 		}
 		r.line = append(r.line, part...)
 		switch {

@@ -30,6 +30,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/slimwire/swp/internal/memory"
 )
 
 // Options configure a Client. The zero value is ready for use.
@@ -42,6 +44,10 @@ type Options struct {
 	MaxBody  int   // octets of a body read whole, default 8 MiB
 	MaxLine  int   // octets of a line, default 8 MiB
 	MaxLines int64 // octets of all lines of a response, or of all that is Read of it, default 1 GiB
+
+	// Memory is the budget for answers above 64 KiB, until their Response is closed. In it
+	// a host is an identity. Nil: one of 256 MiB.
+	Memory *memory.Budget
 
 	// TLS is for https. Nil means the authorities of the system and TLS 1.2 at
 	// least.
@@ -64,6 +70,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxBody, 8<<20)
 	orDefault(&o.MaxLine, 8<<20)
 	orDefault(&o.MaxLines, 1<<30)
+	if o.Memory == nil {
+		o.Memory = memory.New(256 << 20)
+	}
 	return o
 }
 
@@ -141,6 +150,9 @@ func (c *Client) Do(ctx context.Context, method, rawURL string, header http.Head
 	ctx, endTotal := context.WithTimeoutCause(ctx, c.opts.Total, fmt.Errorf("%w: %v", ErrTotal, c.opts.Total))
 	r.ctx, r.stop = context.WithCancelCause(ctx)
 	r.end = func() {
+		if r.held != nil {
+			r.held.Release()
+		}
 		r.stop(nil)
 		endTotal()
 		c.calls.Add(-1)
@@ -185,6 +197,8 @@ func (r *Response) send(method, rawURL string, header http.Header, body []byte) 
 		return fmt.Errorf("%w: Content-Encoding %.40q was not asked for", ErrBroken, coding)
 	}
 	r.Status, r.Header = r.http.StatusCode, r.http.Header
+	r.held = r.client.opts.Memory.Hold("server at " + req.URL.Host)
+	r.lineRoom.held = r.held
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/bridge/upstream/upstreamtest"
+	"github.com/slimwire/swp/internal/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -508,5 +509,52 @@ func TestReadIsBoundedBySilenceAndSize(t *testing.T) {
 	}
 	if n, err := read(upstream.Options{Silence: time.Second}, "/silent"); n != size || !errors.Is(err, upstream.ErrSilent) {
 		t.Errorf("silent server: %d octets, error %v, want ErrSilent", n, err)
+	}
+}
+
+// Long answers of a server are in the budget until their call is closed.
+func TestRS15LongAnswersOfServersAreInTheBudget(t *testing.T) {
+	const size = 1 << 20
+	long := strings.Repeat("x", size)
+	for name, read := range map[string]func(r *upstream.Response) (int, error){
+		"whole": func(r *upstream.Response) (int, error) {
+			b, err := r.Body()
+			return len(b), err
+		},
+		"line": func(r *upstream.Response) (int, error) {
+			b, err := r.Line()
+			return len(b) + len("data: "), err
+		},
+		"event": func(r *upstream.Response) (int, error) {
+			ev, err := r.Events(2*size, nil).Next()
+			return len(ev.Data), err
+		},
+	} {
+		for _, room := range []int{64 << 20, size} {
+			b := memory.New(room)
+			c := newClient(t, upstream.Options{Memory: b, Silence: 100 * time.Millisecond})
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if name == "whole" {
+					_, _ = io.WriteString(w, long)
+				} else {
+					_, _ = io.WriteString(w, "data: "+long+"\n\n")
+				}
+			})
+			r, err := c.Post(t.Context(), url, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := read(r)
+			if fits := room > size; fits != (err == nil && n >= size) || !fits && !errors.Is(err, memory.ErrFull) {
+				t.Errorf("%s with a budget of %d: %d octets, %v", name, room, n, err)
+			}
+			if used := b.Used(); room > size && used < size {
+				t.Errorf("%s: %d octets are in the budget", name, used)
+			}
+			r.Close()
+			if used := b.Used(); used != 0 {
+				t.Errorf("%s: %d octets are in the budget after the end", name, used)
+			}
+		}
 	}
 }
