@@ -57,6 +57,7 @@ type Share struct {
 	identity string
 	users    int // calls of Share without Close
 	used     [2]int
+	callers  map[string]int // of used, those of callers for which the identity acts
 }
 
 // Share returns the share of an identity. The caller calls Close when it takes nothing more;
@@ -113,6 +114,40 @@ func (s *Share) try(n int, of Size) bool {
 	b.used += n
 	s.used[of] += n
 	return true
+}
+
+// TryFor is Try for a caller for which the identity acts. The callers of an identity share its
+// part as identities share the budget: one may hold seven times the octets that the identity
+// may still take.
+func (s *Share) TryFor(caller string, n int, of Size) bool {
+	b := s.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !s.try(n, of) {
+		return false
+	}
+	// The identity may take x more while all it has is at most 7*(free-x).
+	left := (7*(b.limit-b.used) - s.all()) / 8
+	if s.callers[caller]+n > 7*left {
+		b.used -= n
+		s.used[of] -= n
+		return false
+	}
+	if s.callers == nil {
+		s.callers = make(map[string]int)
+	}
+	s.callers[caller] += n
+	return true
+}
+
+// GiveFor returns n octets of those that TryFor has taken for a caller.
+func (s *Share) GiveFor(caller string, n int, of Size) {
+	s.b.mu.Lock()
+	if s.callers[caller] -= n; s.callers[caller] <= 0 {
+		delete(s.callers, caller)
+	}
+	s.b.mu.Unlock()
+	s.Give(n, of)
 }
 
 // Take is Try that waits until the deadline, or until ctx ends.

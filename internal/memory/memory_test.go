@@ -107,3 +107,42 @@ func TestAShareIsForgottenAfterItsLastOctet(t *testing.T) {
 		t.Errorf("%v and %d octets, want nothing", top, b.Used())
 	}
 }
+
+// Callers of an identity share its part: alone one has seven eighths of it, and two come to the
+// same.
+func TestRS12CallersOfAnIdentityShareItsPart(t *testing.T) {
+	const limit, step = 64 << 20, 64 << 10
+	b := memory.New(limit)
+	partner := b.Share("partner")
+	fill := func(caller string) (sum int) {
+		for partner.TryFor(caller, step, memory.Large) {
+			sum += step
+		}
+		return sum
+	}
+	x := fill("x")
+	if part := limit / 8 * 7; x < part/8*7-step || x > part/8*7 {
+		t.Errorf("alone a caller has %d octets, want 7/8 of %d", x, part)
+	}
+	y := fill("y")
+	if y == 0 {
+		t.Fatal("a second caller has nothing")
+	}
+	for range 10_000 {
+		partner.GiveFor("x", step, memory.Large)
+		x -= step
+		y += fill("y")
+		x += fill("x")
+	}
+	if x-y > limit/64 || y-x > limit/64 {
+		t.Errorf("%d and %d octets, want the same", x, y)
+	}
+	if !b.Share("other").Try(step, memory.Large) {
+		t.Error("another identity has no room")
+	}
+	partner.GiveFor("x", x, memory.Large)
+	partner.GiveFor("y", y, memory.Large)
+	if used := b.Used(); used != step {
+		t.Errorf("%d octets are in use, want those of the other identity", used)
+	}
+}

@@ -153,10 +153,11 @@ type exchange struct {
 	cancel  context.CancelCauseFunc // of ctx; nil of a deferred message
 	ended   func(Verdict)           // see Tracer; may be nil
 	account account
-	gone    bool      // the connection was lost when the exchange ended without an answer
-	place   *deferral // of a deferred message, in the order of its stream
-	why     error     // it was revoked; nil: not so
-	unwatch func()    // of its chain of credentials; nil: there is none
+	gone    bool           // the connection was lost when the exchange ended without an answer
+	payer   *profiles.Peer // caller in whose part of the budget buf is; nil: none
+	place   *deferral      // of a deferred message, in the order of its stream
+	why     error          // it was revoked; nil: not so
+	unwatch func()         // of its chain of credentials; nil: there is none
 
 	mu       sync.Mutex
 	answered bool // a terminal answer was sent
@@ -177,17 +178,18 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	env := &l.req.Envelope
 	n := len(env.MsgID) + len(env.Extensions) + len(env.Payload)
 	of := memory.Of(l.size)
-	if err := s.hold(n, of); err != nil {
+	payer := l.req.Caller
+	if err := s.holdFor(payer, n, of); err != nil {
 		return nil, err
 	}
 	profile, _ := s.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ended: l.traced,
-		account: l.account,
+		account: l.account, payer: payer,
 	}
 	e.ctx, e.cancel = context.WithCancelCause(l.reqCtx)
 	if err := s.register(e); err != nil {
-		s.giveBack(n, of)
+		s.giveBackFor(payer, n, of)
 		e.cancel(nil)
 		return nil, err
 	}
@@ -500,7 +502,7 @@ func (e *exchange) free() {
 	buf := e.buf
 	e.buf = nil
 	e.mu.Unlock()
-	e.s.giveBack(len(buf), memory.Of(e.size))
+	e.s.giveBackFor(e.payer, len(buf), memory.Of(e.size))
 	e.s.ep.pool.Put(buf)
 }
 
@@ -515,7 +517,7 @@ func (e *exchange) Shed() {
 	e.buf = bytes.Clone(e.req.MsgID)
 	e.req.MsgID, e.req.Extensions, e.req.Payload = e.buf, nil, nil
 	e.mu.Unlock()
-	e.s.giveBack(len(buf)-len(e.buf), memory.Of(e.size))
+	e.s.giveBackFor(e.payer, len(buf)-len(e.buf), memory.Of(e.size))
 	e.s.ep.pool.Put(buf)
 }
 

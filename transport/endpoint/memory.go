@@ -81,6 +81,30 @@ func (s *Session) hold(n int, of memory.Size) error {
 	return nil
 }
 
+// holdFor is hold for a message of a caller, which may be nil.
+func (s *Session) holdFor(caller *profiles.Peer, n int, of memory.Size) error {
+	switch {
+	case caller == nil:
+		return s.hold(n, of)
+	case !s.own(n):
+		return errFull
+	case !s.share.TryFor(caller.Identity, n, of):
+		s.allowance.tryTake(-n)
+		return s.noRoom(n)
+	}
+	return nil
+}
+
+// giveBackFor returns octets that holdFor has taken.
+func (s *Session) giveBackFor(caller *profiles.Peer, n int, of memory.Size) {
+	if caller == nil {
+		s.giveBack(n, of)
+		return
+	}
+	s.share.GiveFor(caller.Identity, n, of)
+	s.allowance.tryTake(-n)
+}
+
 // giveBack returns octets that hold or grow has taken, to the connection last, so that its count never falls below its share of the endpoint's.
 func (s *Session) giveBack(n int, of memory.Size) {
 	s.share.Give(n, of)
