@@ -30,6 +30,7 @@ import (
 	stateprofile "github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/canonical"
 )
 
 // answering are servers that say their name to workers, agents and members of teams.
@@ -483,11 +484,16 @@ func TestTheFrontsOfHTTPChangeUnderTraffic(t *testing.T) {
 func TestTheNameAndTheBoundsOfSDLChangeUnderTraffic(t *testing.T) {
 	r := start(t, sdlOpen+sdlAccess)
 	s := r.speak(t)
+	const renamed = "did:web:other.example"
 	l := under(t, func() error {
-		if ok, _ := s.ask(t, sdl.JSON, sdlToolCall("sys.ping")).Payload.Get("ok").Bool(); !ok {
-			return errors.New("sys.ping is not allowed")
+		for _, name := range []string{sdlServer, renamed} { // the first until the change, then the second
+			v := sdlToolCall("sys.ping")
+			v = v.With("to", v.Get("to").With("agent_id", canonical.String(name)))
+			if ok, _ := s.ask(t, sdl.JSON, v).Payload.Get("ok").Bool(); ok {
+				return nil
+			}
 		}
-		return nil
+		return errors.New("sys.ping is not allowed")
 	})
 	defer l.end()
 	begun, end := make(chan struct{}), make(chan struct{})
@@ -507,7 +513,7 @@ func TestTheNameAndTheBoundsOfSDLChangeUnderTraffic(t *testing.T) {
 	r.changes("tasks: 1", "tasks: 2", "sdl.tasks")
 	s.ask(t, sdl.JSON, second)
 	<-begun
-	r.changes("agent_id: "+sdlServer, "agent_id: did:web:other.example", "sdl.agent_id")
+	r.changes("agent_id: "+sdlServer, "agent_id: "+renamed, "sdl.agent_id")
 	l.goesOn()
 	close(end)
 	s.states(t)

@@ -310,6 +310,29 @@ func TestSDLHoldsThePeerToItsRules(t *testing.T) {
 	r.counts(`swpd_denials_total{profile="sdl"}`, "2")
 }
 
+// The worker for tasks of envelopes gets no task that was in no envelope.
+func TestPR20TasksDoNotGoAroundTheChecksOfSDL(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, number int) {
+		dir := t.TempDir()
+		if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		newSDLKeys(t, dir)
+		log := filepath.Join(dir, "runs")
+		r := startIn(t, dir, sdlSecure+sdlAccess+"a2a: {workers: {w: {kinds: [sdl/task.v1, k], command: sh, args: [-c, 'cat >>"+log+"']}}}\n")
+		s := r.mustDial(r.addrs[number])
+		if _, result := s.hand(t, &a2a.Task{ID: []byte("1"), Kind: "sdl/task.v1", Input: []byte("in no envelope")}, a2a.SendOptions{}); result.OK || result.Reason != a2a.ReasonDenied {
+			t.Errorf("%+v", result)
+		}
+		if _, result := s.hand(t, &a2a.Task{ID: []byte("2"), Kind: "k", Input: []byte("another kind")}, a2a.SendOptions{}); !result.OK {
+			t.Errorf("%+v", result)
+		}
+		if got, err := os.ReadFile(log); err != nil || string(got) != "another kind" {
+			t.Errorf("the worker got %q, %v", got, err)
+		}
+	})
+}
+
 func TestPR21AnEnvelopeForAnotherAgentIsNotAnsweredInItsName(t *testing.T) {
 	r := start(t, sdlOpen+sdlAccess)
 	s := r.speak(t)

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// OverPipe is the Transport and the Addr of the Peer of a pipe.
+const OverPipe = "pipe"
+
 // PipeOptions describe an in-memory connection. The zero value is usable.
 type PipeOptions struct {
 	// Multiplexed makes the pipe behave as QUIC does: Open makes streams,
@@ -81,7 +84,7 @@ type pipeEnd struct {
 func newPipeEnd(o PipeOptions, peer string) *pipeEnd {
 	e := &pipeEnd{
 		opts:     o,
-		peer:     &Peer{Identity: peer, Transport: "pipe", Addr: "pipe"},
+		peer:     &Peer{Identity: peer, Transport: OverPipe, Addr: OverPipe},
 		incoming: make(chan *pipeStream, o.Streams),
 		credit:   make(chan struct{}, o.Streams),
 		streams:  make(map[*pipeStream]struct{}),

@@ -66,7 +66,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	}
 	switch {
 	case s.tasks.stored(a.key): // this request is never written
-	case s.opts.Access.Allowed(r.Owner, "a2a", "task", name):
+	case !s.opts.Owned(kind, req.Session.Peer()) && s.opts.Access.Allowed(r.Owner, "a2a", "task", name):
 		r.Input = bytes.Clone(in.Input)
 	default:
 		r.deny(a.sum)

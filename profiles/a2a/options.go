@@ -19,6 +19,10 @@ type Options struct {
 	// denies nothing.
 	Access profiles.Access
 
+	// Owned reports whether a kind belongs to another profile, which has not sent the Task
+	// over a session with this peer. Such a Task is denied. It must not block. Nil: no kind is.
+	Owned func(kind string, peer *profiles.Peer) bool
+
 	// Policy is asked about a task with hints when it begins: it may have waited, and the
 	// endpoint has asked when the Task came. A forbidden task ends in a Result. Nil forbids
 	// nothing.
@@ -119,6 +123,9 @@ type Registration struct {
 // withDefaults returns o with the default in place of each zero.
 func (o Options) withDefaults() Options {
 	o.Access = cmp.Or(o.Access, profiles.Everyone)
+	if o.Owned == nil {
+		o.Owned = func(string, *profiles.Peer) bool { return false }
+	}
 	o.Retention = cmp.Or(o.Retention, 24*time.Hour)
 	o.Deadline = cmp.Or(o.Deadline, time.Hour)
 	o.MaxDeadline = cmp.Or(o.MaxDeadline, 7*24*time.Hour)

@@ -25,6 +25,7 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
+	"github.com/slimwire/swp/transport"
 )
 
 // Server serves A2A-SDL. For each peer it uses a pipe to this endpoint with the identity of
@@ -295,10 +296,16 @@ func readValue(file string) (canonical.Value, error) {
 // Offer implements part.Part.
 func (s *Server) Offer(o *all.Options) error {
 	if s.agent != nil {
-		o.SDL.Server = s.agent
+		o.SDL.Server, o.A2A.Owned = s.agent, owned
 	}
 	o.SDL.Deadline = s.o.Config.SDL.Deadline
 	return nil
+}
+
+// owned reports whether a kind is of the tasks of envelopes, and the peer is none of the
+// doors of this process: a task for it was in no envelope that has passed the checks.
+func owned(kind string, peer *profiles.Peer) bool {
+	return strings.HasPrefix(kind, "sdl/") && peer.Transport != transport.OverPipe
 }
 
 // may reports whether an identity may use an agent_id.
