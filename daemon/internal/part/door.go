@@ -52,6 +52,9 @@ func (p *Passage) End() {
 	}
 }
 
+// Inside reports whether a peer is the other end of a pipe, in this process.
+func Inside(peer *profiles.Peer) bool { return peer.Transport == transport.OverPipe }
+
 // Door is the entrance to this endpoint for callers inside this process: HTTP callers,
 // teams, and A2A-SDL on behalf of a peer. Each has separate sessions over pipes, so that
 // rules, limits, hints, the audit trail and the metrics treat it like every peer. A nil

@@ -25,7 +25,6 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
-	"github.com/slimwire/swp/transport"
 )
 
 // Server serves A2A-SDL. For each peer it uses a pipe to this endpoint with the identity of
@@ -305,7 +304,7 @@ func (s *Server) Offer(o *all.Options) error {
 // owned reports whether a kind is of the tasks of envelopes, and the peer is none of the
 // doors of this process: a task for it was in no envelope that has passed the checks.
 func owned(kind string, peer *profiles.Peer) bool {
-	return strings.HasPrefix(kind, "sdl/") && peer.Transport != transport.OverPipe
+	return strings.HasPrefix(kind, "sdl/") && !part.Inside(peer)
 }
 
 // may reports whether an identity may use an agent_id.
