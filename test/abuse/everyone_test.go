@@ -5,6 +5,7 @@ package abuse
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -120,7 +121,8 @@ func TestAbuseRS18FivePartiesAtOnceHarmNobodyElse(t *testing.T) {
 		sum := 0
 		for operation, n := range logged {
 			sum += n
-			o.must(recorded[operation] >= n, "%d denials of %s are in the log, and %d in the trail", n, operation, recorded[operation])
+			// HTTP bodies that are refused unread, without an operation, open no exchange.
+			o.must(strings.HasSuffix(operation, " ") || recorded[operation] >= n, "%d denials of %s are in the log, and %d in the trail", n, operation, recorded[operation])
 		}
 		o.must(err == nil && failed == nil && sum > 100 && sum == int(counted), "%v denials are counted, and %d in the log: %v, %v", counted, sum, err, failed)
 	})

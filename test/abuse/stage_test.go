@@ -434,14 +434,15 @@ func (s *stage) gauge(name string) (float64, error) {
 // denied returns how many denials of each operation the log of the victim has, and how many its
 // audit trail has.
 func (s *stage) denied() (logged, recorded map[string]int, err error) {
-	type line struct {
-		Msg, Profile, Operation string
-		Times                   int
-	}
 	count := func(in map[string]int, text string) {
-		var l line
+		var l struct {
+			Msg, Profile, Operation string
+			Times                   int
+			TrailProfile            string `json:"swp.profile"`
+			TrailOperation          string `json:"swp.operation"`
+		}
 		if json.Unmarshal([]byte(text), &l) == nil && (l.Msg == "" || strings.HasPrefix(l.Msg, "denied")) {
-			in[l.Profile+" "+l.Operation] += max(1, l.Times)
+			in[l.Profile+l.TrailProfile+" "+l.Operation+l.TrailOperation] += max(1, l.Times)
 		}
 	}
 	logged, recorded = make(map[string]int), make(map[string]int)
