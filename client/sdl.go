@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -81,19 +82,37 @@ type SDLTrust struct {
 	// Signers are the keys of which one has signed each envelope, by kid. None: signatures
 	// are not looked at.
 	Signers map[string]ed25519.PublicKey
+
+	// Keys decrypt what is encrypted to this side, by kid. An envelope for other keys is an
+	// error.
+	Keys map[string]*ecdh.PrivateKey
 }
 
-// check returns an error unless one of the Signers has signed an envelope.
-func (t *SDLTrust) check(e *sdl.Envelope) error {
-	if len(t.Signers) == 0 {
-		return nil
+// open returns an envelope with its payload in clear, or an error unless one of the Signers has
+// signed it and one of the Keys opens it.
+func (t *SDLTrust) open(e *sdl.Envelope) (*sdl.Envelope, error) {
+	if len(t.Signers) > 0 {
+		key, ok := t.Signers[e.Sec.Kid]
+		if !ok {
+			return nil, distrust(e.Sec.Kid)
+		}
+		if _, err := seal.Verify(e.Value, key); err != nil {
+			return nil, err
+		}
 	}
-	key, ok := t.Signers[e.Sec.Kid]
-	if !ok {
-		return distrust(e.Sec.Kid)
+	if !e.Sec.Encrypted() {
+		return e, nil
 	}
-	_, err := seal.Verify(e.Value, key)
-	return err
+	payload, err := seal.Decrypt(e.Value, func(kid string) *ecdh.PrivateKey { return t.Keys[kid] })
+	if err != nil {
+		return nil, fmt.Errorf("client: the envelope is encrypted, and there is no key that opens it: %w", err)
+	}
+	if refused := e.CheckPayload(payload); refused != nil {
+		return nil, refused
+	}
+	clear := *e
+	clear.Payload, clear.Value = payload, e.Value.With("payload", payload)
+	return &clear, nil
 }
 
 // AskSDL sends an envelope of type req and returns the verified answer: it is valid, from
@@ -123,10 +142,11 @@ func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Va
 	if err := serve.CheckAnswer(asked, answer); err != nil {
 		return nil, err
 	}
-	if err := trust.check(answer); err != nil {
+	opened, err := trust.open(answer)
+	if err != nil {
 		return nil, errors.Join(failureError(failure), err)
 	}
-	return answer, failureError(failure)
+	return opened, failureError(failureOf(opened))
 }
 
 // readSDL reads an envelope in either form.
@@ -159,8 +179,8 @@ func failureError(e *SDLError) error {
 }
 
 func failureOf(e *sdl.Envelope) *SDLError {
-	if e.CT != sdl.CTError {
-		return nil
+	if e.CT != sdl.CTError || e.Payload.IsNull() {
+		return nil // no error, or one that is encrypted
 	}
 	f := &SDLError{Details: e.Payload.Get("details")}
 	f.Code, _ = e.Payload.Get("code").Text()

@@ -195,7 +195,8 @@ func (f *following) take(e *sdl.Envelope) (ours, over bool, err error) {
 	if e.CT != sdl.CTState || e.Trace == nil || e.Trace.ParentSpanID != f.asked.Trace.SpanID {
 		return false, false, nil
 	}
-	if err := f.believe(e); err != nil {
+	e, err = f.believe(e)
+	if err != nil {
 		if f.Ignored != nil {
 			f.Ignored(err)
 		}
@@ -224,13 +225,14 @@ func (f *following) take(e *sdl.Envelope) (ours, over bool, err error) {
 	return true, false, nil
 }
 
-// believe checks that a state is between the two agents of the request, and its signature.
-func (f *following) believe(e *sdl.Envelope) error {
+// believe checks that a state is between the two agents of the request, and its signature. It
+// returns the state in clear.
+func (f *following) believe(e *sdl.Envelope) (*sdl.Envelope, error) {
 	if e.From.AgentID != f.asked.To.AgentID || e.To.AgentID != f.asked.From.AgentID {
-		return fmt.Errorf("client: state from %.100q to %.100q, want from %.100q to %.100q",
+		return nil, fmt.Errorf("client: state from %.100q to %.100q, want from %.100q to %.100q",
 			e.From.AgentID, e.To.AgentID, f.asked.To.AgentID, f.asked.From.AgentID)
 	}
-	return f.Trust.check(e)
+	return f.Trust.open(e)
 }
 
 // consume passes on what the endpoint has stored for the agent, until end is called. What is

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
@@ -40,6 +41,7 @@ const sdlAccess = "access: {rules: [{identity: '**'}], agents: [{identity: '**',
 type sdlKeys struct {
 	caller, server seal.Signer
 	to             seal.Recipient
+	box            *ecdh.PrivateKey // of the caller
 }
 
 // newSDLKeys makes keys, and the files of a daemon in dir.
@@ -61,8 +63,11 @@ func newSDLKeys(t *testing.T, dir string) *sdlKeys {
 		t.Fatal(err)
 	}
 	k.to = seal.Recipient{Kid: sdlServer + "#box", Key: decrypt.PublicKey()}
-	keys := fmt.Sprintf(`{"trusted_signing_keys":{%q:%q},"decrypt_private_keys":{%q:%q}}`,
-		k.caller.Kid, seal.FormatB64(publicOf(t, k.caller)), k.to.Kid, seal.FormatB64(decrypt))
+	if k.box, err = seal.GenerateDecrypt(nil); err != nil {
+		t.Fatal(err)
+	}
+	keys := fmt.Sprintf(`{"trusted_signing_keys":{%q:%q},"decrypt_private_keys":{%q:%q},"encrypt_public_keys":{%q:%q}}`,
+		k.caller.Kid, seal.FormatB64(publicOf(t, k.caller)), k.to.Kid, seal.FormatB64(decrypt), sdlCaller+"#box", seal.FormatB64(k.box.PublicKey()))
 	for name, text := range map[string]string{"keys.json": keys, "sign.key": seal.FormatB64(k.server.Key)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -104,8 +109,21 @@ func sdlToolCall(tool string) canonical.Value {
 	return sdlRequest(sdl.CTToolCall, fmt.Sprintf(`{"tool":%q,"call_id":"c1","args":{"path":"/etc","n":1.0},"expect":{}}`, tool))
 }
 
-const sdlTask = `{"kind":"task.v1","goal":"dig","inputs":{},"constraints":{"time_budget_s":1,"compute_budget":"low","safety":{}},` +
+const sdlTask = `{"kind":"task.v1","goal":"dig","inputs":{},"constraints":{"time_budget_s":3600,"compute_budget":"low","safety":{}},` +
 	`"deliverables":[],"acceptance":[],"context":{}}`
+
+// opened returns the payload of an envelope that is encrypted to the caller, and signed.
+func (k *sdlKeys) opened(t *testing.T, v canonical.Value) canonical.Value {
+	t.Helper()
+	if _, err := seal.Verify(v, publicOf(t, k.server)); err != nil || seal.Mode(v) != seal.EncSig || !v.Get("payload").IsNull() {
+		t.Errorf("want an encrypted and signed envelope, %v: %s", err, v.AppendJSON(nil))
+	}
+	payload, err := seal.Decrypt(v, func(string) *ecdh.PrivateKey { return k.box })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
 
 // secure encrypts a request, has it expire, and signs it.
 func (k *sdlKeys) secure(t *testing.T, v canonical.Value, nonce string) canonical.Value {
@@ -357,11 +375,11 @@ func TestPR18ReplayIsRefusedBeforeAndAfterARestart(t *testing.T) {
 	v := keys.secure(t, sdlToolCall("modern/look"), "nonce")
 	s := r.speak(t)
 	answer := s.ask(t, sdl.CBOR, v)
-	if ok, _ := answer.Payload.Get("ok").Bool(); !ok {
-		t.Fatalf("%s", answer.Payload.AppendJSON(nil))
+	if ok, _ := keys.opened(t, answer.Value).Get("ok").Bool(); !ok {
+		t.Fatal("the tool was not called")
 	}
-	if _, err := seal.Verify(answer.Value, publicOf(t, keys.server)); err != nil || answer.Sec.Kid != keys.server.Kid {
-		t.Errorf("signature of the answer: %v", err)
+	if answer.Sec.Kid != keys.server.Kid {
+		t.Errorf("the answer is signed as %q", answer.Sec.Kid)
 	}
 	for range 2 {
 		if p := s.ask(t, sdl.JSON, v).Payload; text(p, "code") != "BAD_REQUEST" || text(p, "details", "reason") != sdl.ReplayDetected {
@@ -374,7 +392,7 @@ func TestPR18ReplayIsRefusedBeforeAndAfterARestart(t *testing.T) {
 		r = startIn(t, dir, yaml)
 		s = r.speak(t)
 	}
-	if p := s.ask(t, sdl.JSON, keys.secure(t, sdlToolCall("modern/look"), "another")).Payload; text(p, "call_id") != "c1" {
+	if p := keys.opened(t, s.ask(t, sdl.JSON, keys.secure(t, sdlToolCall("modern/look"), "another")).Value); text(p, "call_id") != "c1" {
 		t.Errorf("another nonce: %s", p.AppendJSON(nil))
 	}
 	if p := s.ask(t, sdl.JSON, sdlToolCall("modern/look")).Payload; text(p, "code") != "SECURITY_UNSUPPORTED" {
@@ -440,6 +458,44 @@ func TestSDLTasksReachWorkersAndTheirStatesComeBack(t *testing.T) {
 	}
 	if got := <-inputs; got != string(want.AppendJSON(nil)) || len(inputs) > 0 {
 		t.Errorf("the worker got %s, and %d more", got, len(inputs))
+	}
+}
+
+// The time budget of a task is its deadline; a budget of 0 sets none.
+func TestSDLTaskFailsAtTheEndOfItsBudget(t *testing.T) {
+	a := open(t, "a", sdlOpen)
+	began := make(chan struct{}, 1)
+	a.agent("digger", func(ctx context.Context, _ *a2a.Task, _ func(string, []byte) error) ([]byte, error) {
+		select {
+		case began <- struct{}{}: // the first task takes as long as it is let
+			<-ctx.Done()
+		default:
+		}
+		return nil, ctx.Err()
+	}, "sdl/task.v1")
+	s := a.speak(t)
+	for _, test := range []struct{ budget, want string }{{"1", `"value":"deadline exceeded"`}, {"0", `"value":"completed"`}} {
+		s.ask(t, sdl.JSON, sdlRequest(sdl.CTTask, strings.Replace(sdlTask, "3600", test.budget, 1)))
+		if got := s.states(t); !strings.Contains(got, test.want) {
+			t.Errorf("budget %s: %s, want %s", test.budget, got, test.want)
+		}
+	}
+}
+
+// What negotiation.v1 lists is what the caller may use.
+func TestSDLNegotiationFollowsTheAccessRules(t *testing.T) {
+	r := start(t, sdlOpen+modernYAML(t)+`access:
+  rules:
+    - {identity: 'spiffe://localhost/**', profile: sdl, name: "`+sdlCaller+`"}
+    - {identity: 'spiffe://localhost/**', profile: mcp, name: [modern, modern/fails], operation: [server/discover, tools/call]}
+  agents: [{identity: 'spiffe://localhost/**', agent_ids: "`+sdlCaller+`"}]
+`)
+	p := r.speak(t).ask(t, sdl.JSON, sdlRequest(sdl.CTNegotiation, `{"need":{},"have":{},"ask":[],"supported_ct":[]}`)).Payload
+	if got, want := string(p.Get("available_tools").AppendJSON(nil)), `["modern/fails","sys.ping"]`; got != want {
+		t.Errorf("tools %s, want %s", got, want)
+	}
+	if got, want := string(p.Get("supported_ct").AppendJSON(nil)), `["negotiation.v1","session.v1","toolcall.v1"]`; got != want {
+		t.Errorf("content types %s, want %s", got, want)
 	}
 }
 
@@ -576,10 +632,13 @@ func TestSDLSessionsOutliveARestart(t *testing.T) {
 		v = v.With("sec", canonical.Object(canonical.Member{Name: "mode", Value: canonical.String(sdl.ModeNone)}, canonical.Member{
 			Name: "session", Value: canonical.Object(canonical.Member{Name: "binding_id", Value: canonical.String(id)}),
 		}))
-		p := s.ask(t, sdl.JSON, keys.secure(t, v, nonce)).Payload
-		return text(p, "code") + text(p, "call_id")
+		e := s.ask(t, sdl.JSON, keys.secure(t, v, nonce))
+		if e.CT == sdl.CTError {
+			return text(e.Payload, "code")
+		}
+		return text(keys.opened(t, e.Value), "call_id")
 	}
-	opened := s.ask(t, sdl.JSON, keys.secure(t, sdlRequest(sdl.CTSession, `{"op":"open","profile":{},"nonce":"12345678"}`), "1")).Payload
+	opened := keys.opened(t, s.ask(t, sdl.JSON, keys.secure(t, sdlRequest(sdl.CTSession, `{"op":"open","profile":{},"nonce":"12345678"}`), "1")).Value)
 	id := text(opened, "binding_id")
 	if got := ping(id, "2"); got != "c1" {
 		t.Fatalf("in session %q: %s", id, got)

@@ -9,9 +9,9 @@ export SWP_IDENTITY=$dir/pki
 
 client() { run "$bin/swp-client" "$@"; }
 
-say "keys of a caller and of the endpoint, which trusts the caller's signature"
+say "keys of a caller and of the endpoint, which trusts the caller's signature and encrypts answers to it"
 client sdl keygen --agent did:key:caller "$dir/caller"
-client sdl keygen --agent did:web:server.example --trust "@$dir/caller/sign.pub" "$dir/server"
+client sdl keygen --agent did:web:server.example --trust "@$dir/caller/sign.pub" --recipient "@$dir/caller/box.pub" "$dir/server"
 
 say "swpd, which takes what is signed and encrypted, each envelope once"
 run "$bin/swpd" init --dir "$dir"
@@ -43,7 +43,7 @@ client sdl seal --sign "$dir/caller/sign.key" --encrypt "@$dir/server/box.pub" "
 tail -n 1 "$dir/seal.out" >"$dir/sealed.json"
 head -c 300 "$dir/sealed.json" && echo …
 
-send() { client sdl send "$tls" "@$dir/sealed.json" --envelope --trust "@$dir/server/sign.pub"; }
+send() { client sdl send "$tls" "@$dir/sealed.json" --envelope --trust "@$dir/server/sign.pub" --keys "$dir/caller/keys.json"; }
 refused() {
 	if send 2>"$dir/refusal"; then
 		echo "demo-sdl: it was answered twice" >&2

@@ -71,6 +71,17 @@ func Insecure(retryable bool, reason string, args ...any) *Error {
 	return &Error{SecurityUnsupported, retryable, supported, fmt.Sprintf(reason, args...)}
 }
 
+// ReasonNoAnswerKey is details.reason of NoAnswerKey.
+const ReasonNoAnswerKey = "no_answer_key"
+
+// NoAnswerKey returns the error for an encrypted request of an agent to which no answer can be
+// encrypted.
+func NoAnswerKey(agent string) *Error {
+	return &Error{SecurityUnsupported, false, supported.
+		With("reason", canonical.String(ReasonNoAnswerKey)).
+		With("text", canonical.String("the receiver has no key of the sender to which it could encrypt the answer")), fmt.Sprintf("no key to encrypt answers to %.100q", agent)}
+}
+
 // Replayed returns the error for a nonce that is expired or was used before: ReplayExpired
 // or ReplayDetected.
 func Replayed(what string) *Error {

@@ -20,6 +20,16 @@ type Compat struct {
 
 	// NoToolPolicyAllows allows every tool call if there is no tool policy.
 	NoToolPolicyAllows bool
+
+	// AllContentTypes lists all content types and tools in negotiation.v1, whoever asks.
+	AllContentTypes bool
+
+	// AcksUnopened answers op ack of session.v1 as bound, whether a session is open or not.
+	AcksUnopened bool
+
+	// ClearAnswers answers an encrypted request in clear where the sender has no key, also
+	// under a policy of mode enc+sig.
+	ClearAnswers bool
 }
 
 // Reference returns the Compat with every switch set.
@@ -30,6 +40,9 @@ func Reference() Compat {
 		RegistrySignature:      true,
 		AssertedScopes:         true,
 		NoToolPolicyAllows:     true,
+		AllContentTypes:        true,
+		AcksUnopened:           true,
+		ClearAnswers:           true,
 	}
 }
 

@@ -15,18 +15,18 @@ func (s *Server) Dispatch(ctx context.Context, r *Request) *Outcome {
 	out := &Outcome{Request: r}
 	h, ok := s.handlers[r.Envelope.CT]
 	if !ok {
-		out.Response = s.refusal(r.Envelope.Value, sdl.NoHandler(r.Envelope.CT, s.Implemented()))
+		out.Response = s.refusal(r.Envelope.Value, sdl.NoHandler(r.Envelope.CT, s.Implemented()), r)
 		return out
 	}
 	result, err := s.guard(ctx, h, r)
 	if refused := (*sdl.Error)(nil); errors.As(err, &refused) && refused.Code != sdl.Internal {
-		out.Response = s.refusal(r.Envelope.Value, refused)
+		out.Response = s.refusal(r.Envelope.Value, refused, r)
 		return out
 	}
 	if err != nil {
 		s.o.Failed(r, err)
 		out.Err = &sdl.Error{Code: sdl.Internal, Retryable: true, Reason: err.Error()}
-		out.Response = s.refusal(r.Envelope.Value, out.Err)
+		out.Response = s.refusal(r.Envelope.Value, out.Err, r)
 		return out
 	}
 	v, refused := s.respond(r, result)
@@ -34,9 +34,10 @@ func (s *Server) Dispatch(ctx context.Context, r *Request) *Outcome {
 		err := fmt.Errorf("serve: answer of the handler of %s: %w", r.Envelope.CT, refused)
 		s.o.Failed(r, err)
 		out.Err = sdl.Refuse(sdl.Internal, "%v", err)
-		v = s.refusal(r.Envelope.Value, out.Err)
+		out.Response = s.refusal(r.Envelope.Value, out.Err, r)
+		return out
 	}
-	out.Response = v
+	out.Response, out.Payload = v, result.Payload
 	return out
 }
 

@@ -139,10 +139,44 @@ func TestNegotiationSaysWhatTheServerCanDo(t *testing.T) {
 	equal(t, "available_tools", p.Get("available_tools"), `["math.add","sys.ping"]`)
 	equal(t, "cap.tools", out.Response.Get("cap").Get("tools"), `["math.add","sys.ping"]`)
 	equal(t, "have", p.Get("have"), `{"a2a_sdl":{"v":1}}`)
-	equal(t, "supported_ct", p.Get("supported_ct"), `["artifact.v1","error.v1","negotiation.v1","session.v1","state.v1","task.v1","toolcall.v1","toolresult.v1","trustsync.v1"]`)
+	equal(t, "supported_ct", p.Get("supported_ct"), `["negotiation.v1","task.v1","toolcall.v1"]`)
 	equal(t, "session_binding", p.Get("session_binding"), `{"alg":"ed25519","content_type":"session.v1","supported":false}`)
 	equal(t, "protocol", p.Get("versioning").Get("protocol"), `{"current":1,"supported":[1],"requires_same_major":true}`)
 }
+
+// Lists have what the sender may use: content types with a handler here that it is let use, and
+// tools of the policy whose scopes it was granted.
+func TestNegotiationListsWhatTheSenderMayUse(t *testing.T) {
+	const negotiation = `{"need":{},"have":{},"ask":[],"supported_ct":[]}`
+	o := guarded(t)
+	tools := serve.ToolSet{"sys.ping": serve.Ping, "math.add": serve.Sum, "files/read": serve.Ping, "files/write": serve.Ping, "files/erase": serve.Ping}
+	o.Tools = hidden{tools}
+	o.ToolPolicy = &trust.ToolPolicy{
+		Tools:   []string{"sys.ping", "files/read", "files/write", "files/erase", "files/gone"},
+		Scopes:  map[string]string{"files/write": "write", "files/erase": "erase"},
+		Granted: map[string][]string{planner: {"write"}},
+	}
+	o.Offers = func(r *serve.Request, ct, tool string) bool {
+		return r.Agent() == planner && ct != sdl.CTTask && tool != "sys.ping"
+	}
+	out := ask(t, newServer(t, o), sign(t, request(t, sdl.CTNegotiation, negotiation), ""))
+	p := payload(t, out, sdl.CTNegotiation)
+	equal(t, "available_tools", p.Get("available_tools"), `["files/read","files/write"]`)
+	equal(t, "cap.tools", out.Response.Get("cap").Get("tools"), `["files/read","files/write"]`)
+	equal(t, "supported_ct", p.Get("supported_ct"), `["negotiation.v1","session.v1","toolcall.v1","trustsync.v1"]`)
+
+	o.Compat.AllContentTypes = true
+	p = payload(t, ask(t, newServer(t, o), sign(t, request(t, sdl.CTNegotiation, negotiation), "")), sdl.CTNegotiation)
+	equal(t, "supported_ct", p.Get("supported_ct"), `["artifact.v1","error.v1","negotiation.v1","session.v1","state.v1","task.v1","toolcall.v1","toolresult.v1","trustsync.v1"]`)
+
+	p = payload(t, ask(t, newServer(t, serve.Options{Tools: bothTools}), request(t, sdl.CTNegotiation, negotiation)), sdl.CTNegotiation)
+	equal(t, "available_tools without a policy", p.Get("available_tools"), `[]`)
+}
+
+// hidden are tools of which some are not listed.
+type hidden struct{ serve.ToolSet }
+
+func (hidden) Tools() []string { return []string{"sys.ping", "math.add"} }
 
 func TestCustomHandlerIsUsed(t *testing.T) {
 	s := newServer(t, serve.Options{Handlers: map[string]serve.Handler{

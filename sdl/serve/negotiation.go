@@ -7,15 +7,15 @@ import (
 	"github.com/slimwire/swp/sdl/canonical"
 )
 
-// negotiation answers negotiation.v1: what this server can do (A2A-SDL §10.3).
+// negotiation answers negotiation.v1: what its sender can use here (A2A-SDL §10.3).
 func (s *Server) negotiation(_ context.Context, r *Request) (Result, error) {
 	yes := canonical.Bool(true)
 	return Result{sdl.CTNegotiation, object(
 		member("need", object()),
 		member("ask", canonical.Array()),
 		member("have", r.Envelope.Value.Get("cap")),
-		member("supported_ct", canonical.Strings(sdl.ContentTypes()...)),
-		member("available_tools", canonical.Strings(s.tools()...)),
+		member("supported_ct", canonical.Strings(s.types(r)...)),
+		member("available_tools", canonical.Strings(s.tools(r)...)),
 		member("versioning", object(
 			member("protocol", object(
 				member("current", canonical.Int(sdl.Version)),

@@ -36,6 +36,9 @@ func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller
 		return v, nil, err
 	}
 	r.Verified = true
+	if r.Envelope.Sec.Encrypted() && s.seals() && len(s.o.Recipients(r.Agent())) == 0 {
+		return v, nil, sdl.NoAnswerKey(r.Agent())
+	}
 	return v, r, nil
 }
 

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"crypto/ecdh"
 	"testing"
 
 	"github.com/slimwire/swp/sdl"
@@ -16,10 +17,13 @@ const supported = `{"supported":{"enc":["x25519-chacha20poly1305"],"modes":["enc
 func TestSecuredMessageIsAnsweredOnceAndSigned(t *testing.T) {
 	o := guarded(t)
 	o.Policy.Mode, o.Policy.RequireReplay = sdl.ModeEncSig, true
+	o.Recipients = readers(t)
 	s := newServer(t, o)
 	v := sign(t, encrypt(t, request(t, sdl.CTTask, taskPayload)), "n1")
 	out := ask(t, s, v)
-	payload(t, out, sdl.CTState)
+	if state := opened(t, out.Response, sdl.CTState); state.Get("patch").Len() != 2 {
+		t.Errorf("the answer is %s", state.AppendJSON(nil))
+	}
 	if goal := text(out.Request.Payload.Get("goal")); goal != "tidy up" || !out.Request.Verified {
 		t.Errorf("the handler got goal %q, verified %v", goal, out.Request.Verified)
 	}
@@ -31,6 +35,68 @@ func TestSecuredMessageIsAnsweredOnceAndSigned(t *testing.T) {
 	if _, err := seal.Verify(out.Response, publicKey(executorKid)); err != nil {
 		t.Errorf("signature of the refusal: %v", err)
 	}
+}
+
+const plannerEnc = planner + "#e1"
+
+// readers has the key of the planner.
+func readers(t *testing.T) func(string) []seal.Recipient {
+	t.Helper()
+	key := decryptKey(t, plannerEnc).PublicKey()
+	return func(agent string) []seal.Recipient {
+		if agent != planner {
+			return nil
+		}
+		return []seal.Recipient{{Kid: plannerEnc, Key: key}}
+	}
+}
+
+// opened returns the payload of an answer that is encrypted to the planner, and signed.
+func opened(t *testing.T, v canonical.Value, ct string) canonical.Value {
+	t.Helper()
+	if got := text(v.Get("ct")); got != ct || seal.Mode(v) != seal.EncSig || !v.Get("payload").IsNull() {
+		t.Fatalf("want %s encrypted and signed: %s", ct, v.AppendJSON(nil))
+	}
+	if _, err := seal.Verify(v, publicKey(executorKid)); err != nil {
+		t.Error(err)
+	}
+	key := decryptKey(t, plannerEnc)
+	p, err := seal.Decrypt(v, func(string) *ecdh.PrivateKey { return key })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// What was asked under encryption is answered under encryption: results and refusals of
+// handlers. Before the sender is verified nothing is encrypted to it.
+func TestEncryptedRequestIsAnsweredEncrypted(t *testing.T) {
+	for _, mode := range []string{"", sdl.ModeEncSig} {
+		o := guarded(t)
+		o.Policy.Mode, o.Recipients = mode, readers(t)
+		s := newServer(t, o)
+		opened(t, ask(t, s, sign(t, encrypt(t, request(t, sdl.CTTask, taskPayload)), "n1")).Response, sdl.CTState)
+		p := opened(t, ask(t, s, sign(t, encrypt(t, request(t, sdl.CTArtifact, `{"items":[],"refs":[]}`)), "n2")).Response, sdl.CTError)
+		if code := text(p.Get("code")); code != string(sdl.UnsupportedCT) {
+			t.Errorf("code %q", code)
+		}
+		refused(t, ask(t, s, sign(t, encrypt(t, request(t, sdl.CTTask, taskPayload)), "n1")), sdl.BadRequest, false)
+	}
+}
+
+// Without a key of the sender nothing of an encrypted request goes out in clear where the policy
+// demands encryption.
+func TestEncryptedRequestWithoutAKeyForItsAnswerIsRefused(t *testing.T) {
+	o := guarded(t)
+	v := encrypt(t, request(t, sdl.CTTask, taskPayload))
+	payload(t, ask(t, newServer(t, o), sign(t, v, "n1")), sdl.CTState)
+	o.Policy.Mode = sdl.ModeEncSig
+	out := ask(t, newServer(t, o), sign(t, v, "n2"))
+	if reason := text(refused(t, out, sdl.SecurityUnsupported, false).Get("details").Get("reason")); reason != sdl.ReasonNoAnswerKey || out.Request != nil {
+		t.Errorf("reason %q; handled: %v", reason, out.Request != nil)
+	}
+	o.Compat.ClearAnswers = true
+	payload(t, ask(t, newServer(t, o), sign(t, v, "n3")), sdl.CTState)
 }
 
 func TestAnswersAreUnsignedWhereTheRequestIs(t *testing.T) {

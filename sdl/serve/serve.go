@@ -52,6 +52,11 @@ type Options struct {
 	ToolPolicy *trust.ToolPolicy // nil denies every call
 	Tasks      Tasks             // of task.v1; nil accepts tasks and leaves them alone
 
+	// Offers reports whether the sender of a request may use a content type, or a tool if
+	// ct is toolcall.v1 and tool is not empty. Answers list only what it may use. It must not
+	// wait. Nil leaves that to ToolPolicy.
+	Offers func(r *Request, ct, tool string) bool
+
 	// Sessions stores the sessions that session.v1 opens, for a Policy that requires them;
 	// nil stores none. SessionKey signs the bindings; without it they are unsigned.
 	Sessions   *trust.Sessions
@@ -64,6 +69,11 @@ type Options struct {
 
 	// Signer signs answers to signed requests; without a key no answer is signed.
 	Signer seal.Signer
+
+	// Recipients returns the keys of an agent, to which answers to its encrypted requests are
+	// encrypted; none if it has none: then its encrypted requests are refused under a Policy of
+	// mode enc+sig, and else answered in clear. Nil knows no keys.
+	Recipients func(agent string) []seal.Recipient
 
 	Compat Compat
 
@@ -88,6 +98,12 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Recipients == nil {
+		o.Recipients = func(string) []seal.Recipient { return nil }
+	}
+	if o.Offers == nil {
+		o.Offers = func(*Request, string, string) bool { return true }
 	}
 	if o.Failed == nil {
 		o.Failed = func(*Request, error) {}
@@ -131,6 +147,7 @@ type Outcome struct {
 	// type of the message differs from Caller.Type, because such a message is not answered.
 	Answer   []byte
 	Response canonical.Value // the same as a value
+	Payload  canonical.Value // of the answer of a handler, in clear; null for an error envelope
 
 	// Err says why the message was refused, or that its handler failed (INTERNAL). It is
 	// nil if the handler answered, also with an error envelope.
@@ -170,7 +187,7 @@ func (s *Server) refuse(v canonical.Value, err *sdl.Error, form sdl.Form) *Outco
 	if s.o.Local != "" && text(v.Get("to").Get("agent_id")) != s.o.Local {
 		v = v.With("to", canonical.Value{})
 	}
-	out := &Outcome{Response: s.refusal(v, err), Err: err}
+	out := &Outcome{Response: s.refusal(v, err, nil), Err: err}
 	out.Answer = form.Append(nil, out.Response)
 	return out
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // session answers session.v1: it binds the two agents to the agreed session (A2A-SDL
-// §10.5). Only op open is stored; ack means that the other side agrees.
+// §10.5). Op open stores the session; ack confirms one that is open, and opens none.
 func (s *Server) session(_ context.Context, r *Request) (Result, error) {
 	profile, nonce, op := r.Payload.Get("profile"), text(r.Payload.Get("nonce")), text(r.Payload.Get("op"))
 	if profile.Kind() != canonical.KindObject || utf8.RuneCountInString(nonce) < minNonce {
@@ -44,16 +44,20 @@ func (s *Server) session(_ context.Context, r *Request) (Result, error) {
 			return Result{}, sdl.Refuse(sdl.BadRequest, "session: %v", err)
 		}
 	}
+	bound, message := true, "bound"
+	if op == "ack" && !s.o.Compat.AcksUnopened && (s.o.Sessions == nil || !s.o.Sessions.Active(id, r.Agent(), r.Envelope.To.AgentID, r.Now)) {
+		bound, message = false, "no such session is open; open it with op open"
+	}
 	answer := object(
 		member("op", canonical.String("ack")),
-		member("accepted", canonical.Bool(true)),
+		member("accepted", canonical.Bool(bound)),
 		member("profile", profile),
 		member("nonce", canonical.String(nonce)),
 		member("expires", canonical.String(expires)),
 		member("binding_id", canonical.String(id)),
-		member("message", canonical.String("bound")),
+		member("message", canonical.String(message)),
 	)
-	if s.o.SessionKey != nil {
+	if s.o.SessionKey != nil && bound {
 		answer = answer.With("binding_alg", canonical.String(seal.Ed25519)).
 			With("binding_sig", canonical.String(seal.SignDetached(document, s.o.SessionKey)))
 	}

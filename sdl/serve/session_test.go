@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/slimwire/swp/sdl"
@@ -33,6 +34,34 @@ func TestSessionIsBoundSignedAndThenDemanded(t *testing.T) {
 	refused(t, ask(t, s, sign(t, request(t, sdl.CTTask, taskPayload), "")), sdl.SecurityUnsupported, false)
 	v := request(t, sdl.CTTask, taskPayload).With("sec", parse(t, `{"mode":"none","session":{"binding_id":"`+id+`"}}`))
 	payload(t, ask(t, s, sign(t, v, "")), sdl.CTState)
+}
+
+// Op ack confirms a session that is open between the two agents, and opens none.
+func TestAckConfirmsAnOpenSessionOnly(t *testing.T) {
+	const ack = `{"op":"ack","profile":{"mode":"sig"},"nonce":"nonce-01","expires":"2026-05-04T03:30:00Z"}`
+	o := guarded(t)
+	o.Sessions, o.SessionKey = trust.NewSessions(trust.SessionOptions{}), signingKey("session")
+	s := newServer(t, o)
+	for _, step := range []struct {
+		payload string
+		bound   bool
+	}{
+		{ack, false},
+		{strings.Replace(ack, "ack", "open", 1), true},
+		{ack, true},
+		{strings.Replace(ack, "nonce-01", "nonce-02", 1), false},
+	} {
+		p := payload(t, ask(t, s, sign(t, request(t, sdl.CTSession, step.payload), "")), sdl.CTSession)
+		if accepted, _ := p.Get("accepted").Bool(); accepted != step.bound || p.Has("binding_sig") != step.bound || (text(p.Get("message")) == "bound") != step.bound {
+			t.Errorf("%s: %s", step.payload, p.AppendJSON(nil))
+		}
+	}
+	if n := o.Sessions.Len(); n != 1 {
+		t.Errorf("%d sessions are remembered, want the one that was opened", n)
+	}
+	o = serve.Options{Compat: serve.Compat{UnauthenticatedSession: true, AcksUnopened: true}}
+	p := payload(t, ask(t, newServer(t, o), request(t, sdl.CTSession, ack)), sdl.CTSession)
+	equal(t, "accepted, as the reference", p.Get("accepted"), `true`)
 }
 
 func TestSessionWithoutStoreOrKeyIsBoundAllTheSame(t *testing.T) {

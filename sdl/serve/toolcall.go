@@ -88,17 +88,21 @@ type Stopped struct{ Why string }
 
 func (e *Stopped) Error() string { return "serve: the tool was not called: " + e.Why }
 
+// granted returns the agent whose grants count for a request: a grant belongs to an
+// authenticated agent, not to another sender that uses its name.
+func (s *Server) granted(r *Request) string {
+	if r.authentic() || s.o.Compat.AssertedScopes {
+		return r.Agent()
+	}
+	return ""
+}
+
 // permit returns the log line of a denied call, or "".
 func (s *Server) permit(c *ToolCall) string {
 	if s.o.ToolPolicy == nil && s.o.Compat.NoToolPolicyAllows {
 		return ""
 	}
-	// A grant belongs to an authenticated agent, not to another sender that uses its name.
-	agent := ""
-	if c.Request.authentic() || s.o.Compat.AssertedScopes {
-		agent = c.Request.Agent()
-	}
-	err := s.o.ToolPolicy.Allow(agent, c.Name, c.Request.Payload.Get("authz"))
+	err := s.o.ToolPolicy.Allow(s.granted(c.Request), c.Name, c.Request.Payload.Get("authz"))
 	switch {
 	case err == nil:
 		return ""

@@ -4,6 +4,9 @@ import (
 	"crypto/ecdh"
 	"crypto/ed25519"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
@@ -22,7 +25,7 @@ func ReadKeyFile(v canonical.Value) (registry canonical.Value, decrypt map[strin
 			return registry, nil, fmt.Errorf("%w (%s[%q])", err, memberDecrypt, kid)
 		}
 	}
-	registry = v.Without(memberDecrypt)
+	registry = v.Without(memberDecrypt).Without(memberEncrypt)
 	if _, err := parseMembers(registry); err != nil {
 		return registry, nil, err
 	}
@@ -30,6 +33,31 @@ func ReadKeyFile(v canonical.Value) (registry canonical.Value, decrypt map[strin
 		return registry, nil, err
 	}
 	return registry, decrypt, nil
+}
+
+// memberEncrypt is the member of a key file with the keys to which answers are encrypted.
+const memberEncrypt = "encrypt_public_keys"
+
+// ReadRecipients reads encrypt_public_keys of a key file: the keys to which answers to
+// an agent are encrypted, by agent_id. Their kids are AGENT_ID#LABEL.
+func ReadRecipients(v canonical.Value) (map[string][]seal.Recipient, error) {
+	texts, err := textsOf(v, memberEncrypt)
+	if err != nil {
+		return nil, err
+	}
+	to := make(map[string][]seal.Recipient)
+	for _, kid := range slices.Sorted(maps.Keys(texts)) {
+		agent := kid[:max(0, strings.LastIndexByte(kid, '#'))]
+		if agent == "" || !bound(kid, agent) {
+			return nil, fmt.Errorf("trust: %s[%q]: want a kid of the form AGENT_ID#LABEL", memberEncrypt, kid)
+		}
+		key, err := seal.ParseEncryptKey(texts[kid])
+		if err != nil {
+			return nil, fmt.Errorf("%w (%s[%q])", err, memberEncrypt, kid)
+		}
+		to[agent] = append(to[agent], seal.Recipient{Kid: kid, Key: key})
+	}
+	return to, nil
 }
 
 // ReadQuorumFile reads an object with approver_keys, public keys by name, and threshold,

@@ -63,6 +63,25 @@ func (p *ToolPolicy) Allow(agent, tool string, authz canonical.Value) error {
 	return nil
 }
 
+// Named returns the names in the policy that an agent may call, if it has their scopes.
+func (p *ToolPolicy) Named(agent string) []string {
+	switch {
+	case p == nil:
+		return nil
+	case len(p.ByAgent) > 0:
+		return p.ByAgent[agent]
+	}
+	return p.Tools
+}
+
+// Scope returns the scope that a tool requires; empty if it requires none.
+func (p *ToolPolicy) Scope(tool string) string {
+	if p == nil {
+		return ""
+	}
+	return p.Scopes[tool]
+}
+
 // asksFor reports whether authz.scopes contains a scope.
 func asksFor(authz canonical.Value, scope string) bool {
 	for s := range authz.Get("scopes").All() {

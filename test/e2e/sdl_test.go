@@ -27,12 +27,12 @@ func TestSealedRequestIsAnsweredOnce(t *testing.T) {
 	n := prepared(t)
 	path := func(name string) string { return filepath.Join(n.dir, name) }
 	run(t, n.bin+"/swp-client", "sdl", "keygen", "--agent", "did:key:caller", path("caller"))
-	run(t, n.bin+"/swp-client", "sdl", "keygen", "--agent", "did:web:server.example", "--trust", "@"+path("caller/sign.pub"), path("server"))
+	run(t, n.bin+"/swp-client", "sdl", "keygen", "--agent", "did:web:server.example", "--trust", "@"+path("caller/sign.pub"), "--recipient", "@"+path("caller/box.pub"), path("server"))
 	n.more = speaksSDL + "    modern: {command: \"" + n.bin + "/mcp-modern\"}\n    legacy: {command: \"" + n.bin + "/mcp-legacy\"}\n"
 	n.untilEnd(t)
 
 	send := func(address, file string) (string, error) {
-		out, err := n.client("sdl", "send", "--json", address, "@"+path(file), "--envelope", "--trust", "@"+path("server/sign.pub")).CombinedOutput()
+		out, err := n.client("sdl", "send", "--json", address, "@"+path(file), "--envelope", "--trust", "@"+path("server/sign.pub"), "--keys", path("caller/keys.json")).CombinedOutput()
 		return string(out), err
 	}
 	const detected = "replay_detected"

@@ -85,7 +85,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf,
-		Partner: o.Ways.State,
+		Partner: o.Ways.State, Allowed: o.Guard.Allowed,
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served.Inside(),
 			Task: func(kind string) profiles.Act { return o.Served.Set().A2A.ActOf("", kind) },
@@ -169,6 +169,11 @@ func (o *language) readKeys(s *config.SDL) error {
 	if _, err := trust.NewRegistry(trusted, time.Now(), trust.RegistryOptions{}); err != nil {
 		return err
 	}
+	recipients, err := trust.ReadRecipients(v)
+	if err != nil {
+		return err
+	}
+	o.Recipients = func(agentID string) []seal.Recipient { return recipients[agentID] }
 	o.trusted = trusted
 	o.Policy = &trust.Policy{
 		Mode: s.Mode, Agents: s.Agents, DecryptKeys: decrypt,

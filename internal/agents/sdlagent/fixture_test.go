@@ -71,7 +71,8 @@ func newSite(t testing.TB, change func(*sdlagent.Options)) *site {
 		May:     func(_, agentID string) bool { return agentID == caller },
 		Language: serve.Options{
 			Policy: policy, Replay: policy.Replay, Registry: registry, Now: func() time.Time { return noon },
-			Tools: serve.ToolSet{"sys.ping": serve.Ping}, ToolPolicy: &trust.ToolPolicy{Tools: []string{"sys.ping"}},
+			Recipients: func(string) []seal.Recipient { return []seal.Recipient{{Kid: caller + "#box", Key: box.PublicKey()}} },
+			Tools:      serve.ToolSet{"sys.ping": serve.Ping}, ToolPolicy: &trust.ToolPolicy{Tools: []string{"sys.ping"}},
 		},
 	}
 	if change != nil {

@@ -96,7 +96,7 @@ func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
 		return nil // a refusal changes nothing
 	}
 	op, _ := out.Request.Payload.Get("op").Text()
-	answer := out.Response.Get("payload")
+	answer := out.Payload
 	id, _ := answer.Get("binding_id").Text()
 	text, _ := answer.Get("expires").Text()
 	expires, ok := sdl.ParseTime(text)

@@ -41,6 +41,10 @@ type Options struct {
 	// all.
 	May func(identity, agentID string) bool
 
+	// Allowed reports whether the access rules let an identity do an operation of a profile on
+	// a name. Answers list only what the caller may use. It must not block. Nil allows all.
+	Allowed func(identity, profile, operation, name string) bool
+
 	// Records stores the state that survives a restart.
 	Records Records
 
@@ -93,6 +97,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if o.May == nil {
 		o.May = func(string, string) bool { return true }
 	}
+	if o.Allowed == nil {
+		o.Allowed = func(string, string, string, string) bool { return true }
+	}
 	if o.Report == nil {
 		o.Report = func(error) {}
 	}
@@ -134,6 +141,7 @@ func (a *Agent) SetLanguage(o serve.Options) error {
 	if a.opts.Inside.Connect != nil {
 		o.Tasks = a
 	}
+	o.Offers = a.offers
 	failed := o.Failed
 	o.Failed = func(r *serve.Request, err error) {
 		a.opts.Report(fmt.Errorf("sdlagent: %s of %q: %w", r.Envelope.CT, r.Caller.Identity, err))

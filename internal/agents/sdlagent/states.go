@@ -112,22 +112,19 @@ func change(op, path string, v canonical.Value) canonical.Value {
 	)
 }
 
-// envelope returns the event with a payload: one hop more than the request, and signed if
-// the request was signed.
+// envelope returns the event with a payload: one hop more than the request, secured as the
+// request was.
 func (s *states) envelope(payload canonical.Value) ([]byte, error) {
-	o := &s.agent.language.Load().Options
+	language := s.agent.language.Load()
+	o := &language.Options
 	request, err := canonical.ParseJSON(s.work.Request)
 	if err != nil {
 		return nil, err
 	}
 	v := sdl.Response(request, sdl.CTState, payload, sdl.Writing{Limits: o.Limits, Now: o.Now, NewID: o.NewID}).
 		With("type", canonical.String(sdl.TypeEvt))
-	if s.work.Signed && o.Signer.Key != nil {
-		if v, err = o.Signer.Sign(v); err != nil {
-			return nil, err
-		}
-	}
-	if _, refused := sdl.Validate(v, sdl.Options{Limits: o.Limits, Now: o.Now}); refused != nil {
+	v, refused := language.Secure(v, s.work.Signed, s.work.Sealed, s.work.Agent)
+	if refused != nil {
 		return nil, refused
 	}
 	form := sdl.JSON

@@ -28,13 +28,15 @@ const taskRetention = 8 * 24 * time.Hour
 
 // work is the stored form of an accepted task.
 type work struct {
-	Identity string          `json:"identity"` // identity of the sender
-	Agent    string          `json:"agent"`    // agent_id of the sender
-	CBOR     bool            `json:"cbor"`     // the request was CBOR
-	Signed   bool            `json:"signed"`   // the request was signed
-	Request  json.RawMessage `json:"request"`  // from, to and trace of the request
+	Identity string          `json:"identity"`        // identity of the sender
+	Agent    string          `json:"agent"`           // agent_id of the sender
+	CBOR     bool            `json:"cbor"`            // the request was CBOR
+	Signed   bool            `json:"signed"`          // the request was signed
+	Sealed   bool            `json:"sealed,omitzero"` // the request was encrypted
+	Request  json.RawMessage `json:"request"`         // from, to and trace of the request
 	Goal     string          `json:"goal"`
 	Input    json.RawMessage `json:"input"`
+	Deadline time.Time       `json:"deadline,omitzero"` // of constraints.time_budget_s
 
 	Trace profiles.Trace  `json:"trace,omitzero"`
 	Hints []profiles.Hint `json:"hints,omitempty"`
@@ -58,6 +60,16 @@ func keyOf(identity string, r *serve.Request) string {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // never fails
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// deadlineOf returns the end of the time budget of a task that is accepted now. A budget of 0
+// sets none.
+func deadlineOf(payload canonical.Value, now time.Time) time.Time {
+	budget, _ := payload.Get("constraints").Get("time_budget_s").Float64()
+	if budget <= 0 {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(min(budget, taskRetention.Seconds()) * float64(time.Second)))
 }
 
 // errStopped refuses a task that a hint forbids.
@@ -86,7 +98,8 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	goal, _ := r.Payload.Get("goal").Text()
 	form, _ := ctx.Value(formKey{}).(sdl.Form)
 	w := &work{
-		Identity: r.Caller.Identity, Agent: r.Agent(), CBOR: form == sdl.CBOR, Signed: r.Envelope.Sec.Signed(), Goal: goal,
+		Identity: r.Caller.Identity, Agent: r.Agent(), CBOR: form == sdl.CBOR, Signed: r.Envelope.Sec.Signed(), Sealed: r.Envelope.Sec.Encrypted(), Goal: goal,
+		Deadline: deadlineOf(r.Payload, time.Now()),
 		Request: canonical.Object(
 			canonical.Member{Name: "from", Value: r.Envelope.Value.Get("from")},
 			canonical.Member{Name: "to", Value: r.Envelope.Value.Get("to")},
@@ -128,14 +141,15 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	return err
 }
 
-// repeats reports whether a stored task is the same one. It may have come under another trace
-// context, other hints or another chain, which have no effect the second time.
+// repeats reports whether a stored task is the same one. It may have come at another time,
+// under another trace context, other hints or another chain, which have no effect the second
+// time.
 func (w *work) repeats(stored []byte) bool {
 	var first work
 	if json.Unmarshal(stored, &first) != nil {
 		return false
 	}
-	first.Trace, first.Hints, first.Chain = w.Trace, w.Hints, w.Chain
+	first.Trace, first.Hints, first.Chain, first.Deadline = w.Trace, w.Hints, w.Chain, w.Deadline
 	return reflect.DeepEqual(&first, w)
 }
 
@@ -244,7 +258,7 @@ func (a *Agent) carry(key string, w *work, s *states) (*a2a.Result, error) {
 	}
 	defer release()
 	// Sending it as a repetition makes the endpoint repeat the events so far.
-	d, err := a.links.A2A.Send(w.context(a.ctx), link.session, &a2a.Task{ID: id, Kind: TaskKind, Input: w.Input}, a2a.SendOptions{Resume: true})
+	d, err := a.links.A2A.Send(w.context(a.ctx), link.session, &a2a.Task{ID: id, Kind: TaskKind, Input: w.Input, Deadline: w.Deadline}, a2a.SendOptions{Resume: true})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/serve"
 )
@@ -19,8 +20,8 @@ type tools struct {
 	own serve.ToolCaller
 }
 
-// Tools returns the names of functions. Tools of servers are listed by profile 11, with
-// access rules.
+// Tools returns the names of functions. Answers also list the tools of servers that the tool
+// policy names; profile 11 lists all.
 func (t *tools) Tools() []string {
 	if t.own == nil {
 		return nil
@@ -55,6 +56,19 @@ func (t *tools) Tool(name string) (serve.Tool, bool) {
 	return func(ctx context.Context, call *serve.ToolCall) (serve.ToolResult, error) {
 		return t.call(ctx, server, tool, call)
 	}, true
+}
+
+// offers reports whether the access rules let the sender of a request use a content type, or a
+// tool.
+func (a *Agent) offers(r *serve.Request, ct, tool string) bool {
+	switch {
+	case ct == sdl.CTTask:
+		act := a.links.Task(TaskKind)
+		return a.opts.Allowed(r.Caller.Identity, act.Profile, act.Operation, act.Name)
+	case strings.Contains(tool, "/"):
+		return a.opts.Allowed(r.Caller.Identity, "mcp", "tools/call", tool)
+	}
+	return true
 }
 
 var errNoObject = errors.New("the result is no object")

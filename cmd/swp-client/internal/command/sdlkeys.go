@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
+	trustfile "github.com/slimwire/swp/sdl/trust"
 )
 
 // Files that keygen makes.
@@ -33,16 +34,17 @@ Existing files are not overwritten:
 
   sign.key, sign.pub  Ed25519, for signing
   box.key, box.pub    X25519, for messages encrypted to the agent
-  keys.json           trusted signers (--trust) and decryption keys, for sdl.keys of
-                      swpd and for: sdl open --keys
+  keys.json           trusted signers (--trust), decryption keys and keys for answers
+                      (--recipient), for sdl.keys of swpd, sdl open and sdl send --keys
 
 Files with a private key are readable by their owner only (mode 0600).`,
 		Example: `  swp-client sdl keygen --agent did:key:caller caller
-  swp-client sdl keygen --agent did:web:example.org --trust @caller/sign.pub server`,
+  swp-client sdl keygen --agent did:web:example.org --trust @caller/sign.pub --recipient @caller/box.pub server`,
 	}
 	agent := cmd.Flags().String("agent", "", "`agent_id` of the keys' owner (required)")
 	label := cmd.Flags().String("label", "1", "label: the part of a kid after the agent_id and #")
 	trusted := cmd.Flags().StringArray("trust", nil, "`KID=PUBLIC`, or @FILE, of a trusted signer (repeatable)")
+	recipients := cmd.Flags().StringArray("recipient", nil, "`KID=PUBLIC`, or @FILE, of an agent to which answers are encrypted (repeatable)")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if *agent == "" || *label == "" || strings.ContainsAny(*agent+*label, "=\n") || strings.Contains(*label, "#") {
 			return &usageError{"--agent is missing, or it or --label has = or a line break, or the label #"}
@@ -51,12 +53,16 @@ Files with a private key are readable by their owner only (mode 0600).`,
 		if err != nil {
 			return err
 		}
-		return f.keygen(args[0], *agent+"#"+*label, trust)
+		to, err := f.recipients("--recipient", *recipients)
+		if err != nil {
+			return err
+		}
+		return f.keygen(args[0], *agent+"#"+*label, trust, to)
 	}
 	return cmd
 }
 
-func (f *flags) keygen(dir, kid string, trust map[string]ed25519.PublicKey) error {
+func (f *flags) keygen(dir, kid string, trust map[string]ed25519.PublicKey, to []seal.Recipient) error {
 	sign, err := seal.GenerateSigning(nil)
 	if err != nil {
 		return err
@@ -86,6 +92,16 @@ func (f *flags) keygen(dir, kid string, trust map[string]ed25519.PublicKey) erro
 		canonical.Member{Name: "trusted_signing_keys", Value: canonical.Object(keys...)},
 		canonical.Member{Name: "decrypt_private_keys", Value: canonical.Object(canonical.Member{Name: boxKid, Value: canonical.String(seal.FormatB64(box))})},
 	)
+	if len(to) > 0 {
+		var readers []canonical.Member
+		for _, r := range to {
+			readers = append(readers, canonical.Member{Name: r.Kid, Value: canonical.String(seal.FormatB64(r.Key))})
+		}
+		registry = registry.With("encrypt_public_keys", canonical.Object(readers...))
+		if _, err := trustfile.ReadRecipients(registry); err != nil {
+			return &usageError{"--recipient: " + err.Error()}
+		}
+	}
 	signPub, boxPub := kid+"="+seal.FormatB64(public), boxKid+"="+seal.FormatB64(box.PublicKey())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -2,7 +2,9 @@ package command
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -198,17 +200,31 @@ Exit status: 1 if a check fails, or the payload cannot be decrypted.`,
 	return cmd
 }
 
-// readPolicy reads a file of keys. Nonces are remembered for one envelope.
-func readPolicy(file string) (*trust.Policy, error) {
+// readKeyFile reads a file of keys.
+func readKeyFile(file string) (registry canonical.Value, decrypt map[string]*ecdh.PrivateKey, err error) {
 	octets, err := cli.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return registry, nil, err
 	}
 	v, err := canonical.ParseJSON(octets)
 	if err != nil {
-		return nil, err
+		return registry, nil, err
 	}
-	initial, decrypt, err := trust.ReadKeyFile(v)
+	return trust.ReadKeyFile(v)
+}
+
+// readDecryptKeys reads the keys of a file that open envelopes.
+func readDecryptKeys(file string) (map[string]*ecdh.PrivateKey, error) {
+	_, decrypt, err := readKeyFile(file)
+	if err == nil && len(decrypt) == 0 {
+		err = &usageError{fmt.Sprintf("--keys %s: it has no decrypt_private_keys, so it opens nothing", file)}
+	}
+	return decrypt, err
+}
+
+// readPolicy reads a file of keys. Nonces are remembered for one envelope.
+func readPolicy(file string) (*trust.Policy, error) {
+	initial, decrypt, err := readKeyFile(file)
 	if err != nil {
 		return nil, err
 	}

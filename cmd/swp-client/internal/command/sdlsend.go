@@ -22,6 +22,7 @@ type sdlSend struct {
 	from, to, ct, tool string
 	envelope, follow   bool
 	trust              []string
+	keys               string
 	patience           time.Duration
 }
 
@@ -41,12 +42,16 @@ signed. After a lost connection the request is sent again with the same id, whic
 the same task, and the relay is read, topic sdl/AGENT, if a rule allows it. An envelope
 with a nonce cannot be sent again: then its states come from the relay only.
 
+An endpoint that has a key of this agent encrypts the answer to an encrypted request and
+the states of its task; --keys opens them. With sdl.mode enc+sig an endpoint without such a
+key refuses the request.
+
 With ADDR/PARTNER the envelope goes to that partner of the endpoint, octet for octet.
 
 Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 		Example: `  swp-client sdl send swp+tls://127.0.0.1:7777 '{"path":"/srv/a.txt"}' --tool files/read --from did:key:caller --to did:web:example.org
   swp-client sdl send swp+tls://127.0.0.1:7777 @task.json --ct task.v1 --from did:key:caller --to did:web:example.org --follow \
-    --sign caller/sign.key --encrypt @server/box.pub --trust @server/sign.pub
+    --sign caller/sign.key --encrypt @server/box.pub --trust @server/sign.pub --keys caller/keys.json
   swp-client sdl send swp+tls://127.0.0.1:7777/acme '{}' --tool sys.ping --from did:key:caller --to did:web:acme.example
   swp-client sdl seal @request.json --sign caller/sign.key | swp-client sdl send swp+quic://127.0.0.1:7777 - --envelope`,
 	}
@@ -60,6 +65,7 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 	p.BoolVar(&s.follow, "follow", false, "wait for the states of a task")
 	p.StringArrayVar(&s.trust, "trust", nil, "`KID=PUBLIC`, or @FILE, of a key that signs the answer (repeatable)")
 	p.DurationVar(&s.patience, "patience", 0, "with --follow: how long the endpoint may be unreachable; 0 = no limit")
+	p.StringVar(&s.keys, "keys", "", "`file` with decrypt_private_keys, as of sdl keygen: opens answers that are encrypted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case s.patience < 0:
@@ -75,11 +81,15 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 		if err != nil {
 			return err
 		}
-		trusted, err := f.verifyKeys("--trust", s.trust)
-		if err != nil {
+		var trust client.SDLTrust
+		if trust.Signers, err = f.verifyKeys("--trust", s.trust); err != nil {
 			return err
 		}
-		trust := client.SDLTrust{Signers: trusted}
+		if s.keys != "" {
+			if trust.Keys, err = readDecryptKeys(s.keys); err != nil {
+				return err
+			}
+		}
 		if s.follow {
 			return s.follows(cmd.Context(), f, args[0], v, how, trust)
 		}
@@ -214,6 +224,9 @@ func sdlAdvice(err error) error {
 	}
 	if reason, _ := refused.Details.Get("reason").Text(); reason == carriage.DetailNotServed {
 		return advise(err, "Its operator has to set sdl.agent_id, sdl.keys and, for tools, sdl.tools.allow in the configuration of swpd. An endpoint that only\npasses envelopes on needs none of these: give the address of the partner (ADDR/PARTNER), or have sdl.routes name it.")
+	}
+	if reason, _ := refused.Details.Get("reason").Text(); reason == sdl.ReasonNoAnswerKey {
+		return advise(err, "Its operator has to add the public key of this agent (box.pub of sdl keygen) to encrypt_public_keys in the file of sdl.keys:\nswp-client sdl keygen --recipient @box.pub makes such a file.")
 	}
 	return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
 }
