@@ -222,11 +222,13 @@ func sdlAdvice(err error) error {
 	if !errors.As(err, &refused) || refused.Code != string(sdl.SecurityUnsupported) {
 		return err
 	}
-	if reason, _ := refused.Details.Get("reason").Text(); reason == carriage.DetailNotServed {
+	switch reason, _ := refused.Details.Get("reason").Text(); reason {
+	case "":
+		return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
+	case carriage.DetailNotServed:
 		return advise(err, "Its operator has to set sdl.agent_id, sdl.keys and, for tools, sdl.tools.allow in the configuration of swpd. An endpoint that only\npasses envelopes on needs none of these: give the address of the partner (ADDR/PARTNER), or have sdl.routes name it.")
-	}
-	if reason, _ := refused.Details.Get("reason").Text(); reason == sdl.ReasonNoAnswerKey {
+	case sdl.ReasonNoAnswerKey:
 		return advise(err, "Its operator has to add the public key of this agent (box.pub of sdl keygen) to encrypt_public_keys in the file of sdl.keys:\nswp-client sdl keygen --recipient @box.pub makes such a file.")
 	}
-	return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
+	return err // the reason says it
 }
