@@ -235,8 +235,8 @@ func (f *following) believe(e *sdl.Envelope) (*sdl.Envelope, error) {
 	return f.Trust.open(e)
 }
 
-// consume passes on what the endpoint has stored for the agent, until end is called. What is
-// about another task is returned to the relay.
+// consume offers the events that the endpoint has stored for the agent, until end is called.
+// States of another task are returned to the relay.
 func (f *following) consume(ctx context.Context, c *Client, stop context.CancelCauseFunc) (end func(), err error) {
 	opening, cancel := context.WithTimeout(ctx, f.Silence)
 	defer cancel()

@@ -20,7 +20,9 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
 	carriage "github.com/slimwire/swp/profiles/sdl"
+	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
@@ -494,8 +496,81 @@ func TestSDLNegotiationFollowsTheAccessRules(t *testing.T) {
 	if got, want := string(p.Get("available_tools").AppendJSON(nil)), `["modern/fails","sys.ping"]`; got != want {
 		t.Errorf("tools %s, want %s", got, want)
 	}
-	if got, want := string(p.Get("supported_ct").AppendJSON(nil)), `["negotiation.v1","session.v1","toolcall.v1"]`; got != want {
+	if got, want := string(p.Get("supported_ct").AppendJSON(nil)), `["artifact.v1","negotiation.v1","session.v1","state.v1","toolcall.v1"]`; got != want {
 		t.Errorf("content types %s, want %s", got, want)
+	}
+}
+
+// artifact.v1 stores and reads artifacts of profile 14, under the rules for the sender.
+func TestSDLStoresAndReadsArtifacts(t *testing.T) {
+	r := start(t, sdlOpen+`access:
+  rules:
+    - {identity: 'spiffe://localhost/**', profile: sdl, name: "`+sdlCaller+`"}
+    - {identity: 'spiffe://localhost/**', profile: artifact, operation: offer, name: 'mine/**'}
+  agents: [{identity: 'spiffe://localhost/**', agent_ids: "`+sdlCaller+`"}]
+`)
+	s := r.speak(t)
+	const sum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of hello
+	for _, test := range []struct{ name, payload, want string }{
+		{"stored", `{"items":[{"artifact_id":"mine/a","text":"hello"},{"artifact_id":"mine/b","content":"_w"}],"refs":[]}`,
+			`{"items":[],"refs":[{"artifact_id":"mine/a","sha256":"` + sum + `","size":5},` +
+				`{"artifact_id":"mine/b","sha256":"a8100ae6aa1940d0b663bb31cd466142ebbdbd5187131b92d93818987832eb89","size":1}]}`},
+		{"read", `{"items":[],"refs":[{"artifact_id":"mine/b"},{"artifact_id":"mine/a"}]}`,
+			`{"items":[{"artifact_id":"mine/b","content":"_w","sha256":"a8100ae6aa1940d0b663bb31cd466142ebbdbd5187131b92d93818987832eb89","size":1},` +
+				`{"artifact_id":"mine/a","content":"aGVsbG8","sha256":"` + sum + `","size":5}],"refs":[]}`},
+		{"without a rule", `{"items":[{"artifact_id":"other","text":"x"}],"refs":[]}`, `security_policy`},
+		{"not there", `{"items":[],"refs":[{"artifact_id":"mine/c"}]}`, `not_found`},
+		{"another member", `{"items":[{"artifact_id":"mine/a","text":"x","mode":7}],"refs":[]}`, `item`},
+		{"without content", `{"items":[{"artifact_id":"mine/a"}],"refs":[]}`, `item`},
+		{"padded", `{"items":[{"artifact_id":"mine/a","content":"_w=="}],"refs":[]}`, `item`},
+		{"another member of a ref", `{"items":[],"refs":[{"artifact_id":"mine/a","start":7}]}`, `ref`},
+		{"as many as there may be", `{"items":[],"refs":[` + strings.Repeat(`{"artifact_id":"x"},`, 63) + `{"artifact_id":"x"}]}`, `not_found`},
+		{"one more", `{"items":[],"refs":[` + strings.Repeat(`{"artifact_id":"x"},`, 64) + `{"artifact_id":"x"}]}`, `too_many`},
+	} {
+		e := s.ask(t, sdl.JSON, sdlRequest(sdl.CTArtifact, test.payload))
+		got := string(e.Payload.AppendJSON(nil))
+		if e.CT == sdl.CTError {
+			got = text(e.Payload, "details", "reason")
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s; %s", test.name, got, test.want, e.Payload.AppendJSON(nil))
+		}
+	}
+}
+
+// state.v1 adds patches to states of profile 17; the answer has all of them.
+func TestSDLAddsPatchesToStates(t *testing.T) {
+	s := start(t, sdlOpen+sdlAccess).speak(t)
+	lane, err := s.Session.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lane.Close() }()
+	if _, err := state.PutAll(t.Context(), lane, rpc.Sync, state.State{Blob: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	const empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	const base = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" // of {}
+	const other = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+	for _, test := range []struct{ name, base, patch, want string }{
+		{"no patch yet", base, `[]`, "[]"},
+		{"no octets", empty, `[{"op":"remove","path":"/n"}]`, "base"},
+		{"the first", base, `[{"op":"add","path":"/n","value":1.0}]`, `[{"op":"add","path":"/n","value":1.0}]`},
+		{"the second", base, `[{"op":"remove","path":"/n"}]`, `[{"op":"add","path":"/n","value":1.0},{"op":"remove","path":"/n"}]`},
+		{"the same again", base, `[{"op":"remove","path":"/n"}]`, `[{"op":"add","path":"/n","value":1.0},{"op":"remove","path":"/n"}]`},
+		{"reading", base, `[]`, `[{"op":"add","path":"/n","value":1.0},{"op":"remove","path":"/n"}]`},
+		{"a base that is not there", other, `[{"op":"remove","path":"/n"}]`, "not_found"},
+		{"no base", "sha256:00", `[]`, "base"},
+		{"a base in upper case", strings.ToUpper(other), `[]`, "base"},
+	} {
+		e := s.ask(t, sdl.JSON, sdlRequest(sdl.CTState, `{"base":"`+test.base+`","patch":`+test.patch+`}`))
+		got := string(e.Payload.Get("patch").AppendJSON(nil))
+		if e.CT == sdl.CTError {
+			got = text(e.Payload, "details", "reason")
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s; %s", test.name, got, test.want, e.Payload.AppendJSON(nil))
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type Compat struct {
 	// NoToolPolicyAllows allows every tool call if there is no tool policy.
 	NoToolPolicyAllows bool
 
-	// AllContentTypes lists all content types and tools in negotiation.v1, whoever asks.
+	// AllContentTypes lists all content types and tools in negotiation.v1, for every sender.
 	AllContentTypes bool
 
 	// AcksUnopened answers op ack of session.v1 as bound, whether a session is open or not.

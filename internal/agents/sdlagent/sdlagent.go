@@ -7,6 +7,8 @@
 //	             Its progress is sent as evt state.v1 to the agent that asked: on
 //	             the last session of the agent, or through the relay under
 //	             sdl/<agent_id>
+//	artifact.v1  stores and reads artifacts of profile 14
+//	state.v1     adds patches to states of profile 17, and reads them
 //
 // It acts for a peer over a separate session to this endpoint under the identity of the
 // peer: rules, quotas, hints and the audit trail apply as to direct requests.
@@ -139,7 +141,7 @@ func (a *Agent) SetLanguage(o serve.Options) error {
 	}
 	o.Tools = &tools{Agent: a, own: o.Tools}
 	if a.opts.Inside.Connect != nil {
-		o.Tasks = a
+		o.Tasks, o.Handlers = a, a.contents(o.Handlers)
 	}
 	o.Offers = a.offers
 	failed := o.Failed

@@ -94,7 +94,7 @@ func (s *sealing) read(f *flags) (out client.Sealing, err error) {
 	return s.anew(out), err
 }
 
-// anew returns how for another envelope: with a nonce that was not used, if it signs.
+// anew returns how for another envelope: with an unused nonce, if it signs.
 func (s *sealing) anew(how client.Sealing) client.Sealing {
 	if s.nonce == "" && s.sign != "" {
 		how.Nonce = rand.Text()
