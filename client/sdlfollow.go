@@ -236,34 +236,44 @@ func (f *following) believe(e *sdl.Envelope) (*sdl.Envelope, error) {
 }
 
 // consume offers the events that the endpoint has stored for the agent, until end is called.
-// States of another task are returned to the relay.
 func (f *following) consume(ctx context.Context, c *Client, stop context.CancelCauseFunc) (end func(), err error) {
-	opening, cancel := context.WithTimeout(ctx, f.Silence)
+	ended := func(error) {}
+	if f.Seal == nil {
+		ended = stop // the states come from nowhere else
+	}
+	return c.storedSDL(ctx, f.asked.From.AgentID, f.Silence, f.offer, ended)
+}
+
+// storedSDL offers the events that the endpoint has stored for an agent, one after the other,
+// until end is called or the relay stops, which calls ended.
+func (c *Client) storedSDL(
+	ctx context.Context, agent string, silence time.Duration, offer func(context.Context, arrival), ended func(error),
+) (end func(), err error) {
+	opening, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	from, err := f.set.Relay.Consume(opening, c.peer, carriage.Topic+f.asked.From.AgentID, 1)
+	from, err := c.set.Relay.Consume(opening, c.peer, carriage.Topic+agent, 1)
 	if err != nil {
 		return nil, err
 	}
+	ctx, stop := context.WithCancel(ctx)
 	var pumping sync.WaitGroup
 	pumping.Go(func() {
 		for {
 			d, err := from.Recv(ctx)
 			if err != nil {
-				if f.Seal == nil {
-					stop(err)
-				}
+				ended(err)
 				return
 			}
 			e, refused := readSDL(d.Payload)
 			if refused != nil || e.Type != sdl.TypeEvt {
-				_ = d.Nack(true, "no_state")
+				_ = d.Nack(true, "no_event")
 				continue
 			}
-			f.offer(ctx, arrival{e, func(ours bool) { answerDelivery(d, ours) }})
+			offer(ctx, arrival{e, func(ours bool) { answerDelivery(d, ours) }})
 		}
 	})
 	return func() {
-		stop(nil)
+		stop()
 		from.Close()
 		pumping.Wait()
 	}, nil

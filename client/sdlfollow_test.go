@@ -319,6 +319,51 @@ func TestFollowEndsWithARefusalThatStays(t *testing.T) {
 	}
 }
 
+// A listener gets the events that come while it is connected, and those that the relay has kept,
+// over several connections; those for others stay in the relay.
+func TestSDLListenerGetsWhatComesAndWhatWasKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.asked = append(o.asked, sdlTask(t))
+		o.keep("1", o.state("kept", askedAgent, askingAgent))
+		o.keep("2", o.state("of another", askedAgent, "did:key:other"))
+		var heard, ignored []string
+		done := make(chan error, 1)
+		go func() {
+			done <- SDLListener{
+				Connect: o.connect, Agent: askingAgent, Count: 3,
+				Heard: func(e *sdl.Envelope) error {
+					status, _ := e.Payload.Get("patch").At(0).Get("value").Text()
+					heard = append(heard, status)
+					return nil
+				},
+				Ignored: func(err error) { ignored = append(ignored, err.Error()) },
+			}.Listen(t.Context())
+		}()
+		for _, status := range []string{"while connected", "after a loss"} {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			session, ok := o.set.A2A.Session(askingAgent)
+			if !ok {
+				t.Fatal("the agent is not declared")
+			}
+			if err := carriage.Tell(t.Context(), session, o.state(status, askedAgent, askingAgent)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if status == "while connected" {
+				o.cut(nil)
+			}
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Listen: %v", err)
+		}
+		if want := []string{"kept", "while connected", "after a loss"}; !slices.Equal(heard, want) || len(ignored) == 0 {
+			t.Errorf("heard %q, want %q; ignored %q", heard, want, ignored)
+		}
+	})
+}
+
 func TestFollowEndsWithItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t)

@@ -21,8 +21,7 @@ type sdlSend struct {
 	*sealing
 	from, to, ct, tool string
 	envelope, follow   bool
-	trust              []string
-	keys               string
+	trusting           *trusting
 	patience           time.Duration
 }
 
@@ -63,9 +62,8 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 	p.StringVar(&s.tool, "tool", "", "`name` of a tool that is called with the payload as arguments")
 	p.BoolVar(&s.envelope, "envelope", false, "the payload is a whole envelope")
 	p.BoolVar(&s.follow, "follow", false, "wait for the states of a task")
-	p.StringArrayVar(&s.trust, "trust", nil, "`KID=PUBLIC`, or @FILE, of a key that signs the answer (repeatable)")
 	p.DurationVar(&s.patience, "patience", 0, "with --follow: how long the endpoint may be unreachable; 0 = no limit")
-	p.StringVar(&s.keys, "keys", "", "`file` with decrypt_private_keys, as of sdl keygen: opens answers that are encrypted")
+	s.trusting = addTrusting(cmd, "answer")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case s.patience < 0:
@@ -81,14 +79,9 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 		if err != nil {
 			return err
 		}
-		var trust client.SDLTrust
-		if trust.Signers, err = f.verifyKeys("--trust", s.trust); err != nil {
+		trust, err := s.trusting.read(f)
+		if err != nil {
 			return err
-		}
-		if s.keys != "" {
-			if trust.Keys, err = readDecryptKeys(s.keys); err != nil {
-				return err
-			}
 		}
 		if s.follow {
 			return s.follows(cmd.Context(), f, args[0], v, how, trust)
@@ -171,13 +164,8 @@ func (s *sdlSend) follows(ctx context.Context, f *flags, address string, v canon
 		Profile: client.SDLOptions{Stopped: f.stopped},
 		Request: v, Form: s.encoding(), Trust: trust, Silence: f.timeout, Patience: s.patience,
 		Answered: f.printAnswer,
-		State: func(e *sdl.Envelope) error {
-			if f.asJSON {
-				return f.writeEnvelope(sdl.JSON, e.Value)
-			}
-			return f.writeEnvelope(sdl.JSON, e.Payload)
-		},
-		Ignored: func(err error) { f.warnf("a state of the task is not believed: %v", err) },
+		State:    f.printEnvelope,
+		Ignored:  func(err error) { f.warnf("a state of the task is not believed: %v", err) },
 		Lost: func(err error, pause time.Duration) {
 			f.warnf("%s; again in %v", lost(err), pause.Round(time.Millisecond))
 		},
