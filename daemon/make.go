@@ -171,6 +171,7 @@ func (d *daemon) makeProfiles() error {
 		return err
 	}
 	d.add(d.words)
+	d.agents.SetAnchors(d.words.Anchors)
 	d.add(d.served)
 	d.ways, err = sdlserver.NewWays(sdlserver.WayOptions{
 		Config: d.config, Log: d.log, Self: d.credentials.Identity, Served: d.served, Guard: d.guard, Directory: d.partners.Directory(),

@@ -31,6 +31,14 @@ func (c *codec) read(m *Message, msgType uint64, payload []byte) error {
 	return c.slip.ParseInto(&m.SLIP, string(payload))
 }
 
+// known returns the error of read for an anchor that read has accepted for transit only.
+func (c *codec) known(m *Message) error {
+	if m.Type != TypeSLIP || !c.slip.Transit {
+		return nil
+	}
+	return c.slip.Known(&m.SLIP)
+}
+
 // write encodes m in another form of its language. If the form is the same, it returns the
 // message unchanged.
 func (c *codec) write(m *Message, msgType uint64) ([]byte, error) {

@@ -72,6 +72,10 @@ func (s *Service) pass(ctx context.Context, req *profiles.Request, m *Message, w
 	case !s.opts.Access.Allowed(identity, s.profile.Name, "send", dst):
 		return denied("sending to agent %.100q is not allowed", dst)
 	}
+	strange := words.known(m)
+	if strange != nil && s.ours(dst) {
+		return unreadable(strange)
+	}
 	if err := s.resolve(m, identity, src, dst); err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (s *Service) pass(ctx context.Context, req *profiles.Request, m *Message, w
 	}
 	p := &passing{
 		s: s, carried: context.WithoutCancel(ctx), session: req.Session, identity: identity, msgID: slices.Clone(req.MsgID),
-		dst: dst, hops: hops, msgType: form, payload: bytes.Clone(payload),
+		dst: dst, hops: hops, msgType: form, payload: bytes.Clone(payload), strange: strange,
 	}
 	if hash, ok := req.Extensions.Lookup(ExtUCRHash); ok {
 		p.ext = e1.AppendExtension(p.ext, ExtUCRHash, hash)
@@ -127,13 +131,14 @@ type passing struct {
 	msgType uint64
 	payload []byte
 	ext     e1.Extensions
+	strange error // set if this endpoint does not know the anchor: it is for a partner, or refused
 }
 
 // run passes the message on. If the agent leaves before that, or is not known to serve this
 // profile, it counts as absent.
 func (p *passing) run(ctx context.Context) error {
 	s := p.s
-	if s.opts.Agents != nil {
+	if s.opts.Agents != nil && p.strange == nil {
 		if to, ok := s.opts.Agents.Session(p.dst); ok {
 			if err := p.keeps(ctx, p.dst); err != nil {
 				return err
@@ -154,6 +159,9 @@ func (p *passing) run(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	if p.strange != nil {
+		return unreadable(p.strange)
 	}
 	if s.opts.Relay != nil && s.opts.Relay.Keeps(p.dst) {
 		if err := p.keeps(ctx, p.dst); err != nil {

@@ -223,7 +223,7 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts}
-	s.words.Store(newWords(&opts))
+	s.words.Store(newWords(&opts, s.transits()))
 	s.parsed.New = func() any { return new(Message) }
 	s.queues.open(opts.Waiting, opts.WaitingPerAgent, opts.WaitingBytes, opts.Timeout)
 	s.returns = returns{bound: opts.Returns, now: opts.Now}
@@ -257,7 +257,7 @@ func (s *Service) SetWords(o Options) error {
 	if err := o.checkWords(); err != nil {
 		return err
 	}
-	s.words.Store(newWords(&o))
+	s.words.Store(newWords(&o, s.transits()))
 	return nil
 }
 
@@ -268,7 +268,13 @@ type words struct {
 	forms   map[string]uint64
 }
 
-func newWords(o *Options) *words { return &words{newCodec(o.Anchors), o.Numbers, o.Forms} }
+func newWords(o *Options, transit bool) *words {
+	return &words{newCodec(o.Anchors, transit), o.Numbers, o.Forms}
+}
+
+// transits reports whether messages may only be forwarded to a partner, whose anchors may be
+// others.
+func (s *Service) transits() bool { return s.opts.Receive == nil && s.opts.Partners != nil }
 
 // Profile returns the profile that serves peers. It is the same for each call.
 func (s *Service) Profile() *profiles.Profile { return s.profile }
@@ -282,10 +288,10 @@ type codec struct {
 	slip  slipstream.Codec
 }
 
-func newCodec(anchors *ucr.Table) codec {
+func newCodec(anchors *ucr.Table, transit bool) codec {
 	// Every message that was read can be written in the other form, however long its
 	// strings are.
-	return codec{nslip.Codec{MaxString: maxNSLIP, MaxMessage: maxNSLIP}, slipstream.Codec{Table: anchors}}
+	return codec{nslip.Codec{MaxString: maxNSLIP, MaxMessage: maxNSLIP}, slipstream.Codec{Table: anchors, Transit: transit}}
 }
 
 // maxNSLIP limits a message of nSLIP, in octets.

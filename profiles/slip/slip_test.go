@@ -350,6 +350,37 @@ func TestAnchorsOfTheInstallationAreKnown(t *testing.T) {
 	}
 }
 
+// An anchor that only the far end knows passes through this endpoint, and is refused for an
+// agent here, and for one that nobody serves.
+func TestAnchorsOfTheFarEndPassInTransit(t *testing.T) {
+	table, err := ucr.NewTable(ucr.Anchor{Index: 0x8000, Mnemonic: "LaunchRocket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := newHub(t, "a", nil), newHub(t, "b", func(o *slip.Options) { o.Anchors = table })
+	link(t, a, b, []string{"coordinator"}, []string{"planner"})
+	from := a.join("id-x", "coordinator")
+	a.join("id-z", "near")
+	came := make(chan string, 1)
+	b.attach("id-y", &profiles.Profile{
+		ID: slip.ProfileID, Name: "slip", Types: service(t, slip.Options{}).Profile().Types,
+		Handler: profiles.HandlerFunc(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			came <- string(req.Payload)
+			return nil
+		}),
+	}, "planner")
+	const text = "SLIP v1 coordinator planner LaunchRocket now"
+	from.send(slip.TypeSLIP, text)
+	if got := wait(t, came); got != text {
+		t.Errorf("%q", got)
+	}
+	for _, dst := range []string{"near", "nobody"} {
+		if code := from.refused(from.send(slip.TypeSLIP, "SLIP v1 coordinator "+dst+" LaunchRocket")); code != "unknown_anchor" {
+			t.Errorf("to %s: %s", dst, code)
+		}
+	}
+}
+
 // A SLIP_ERR is for a message that was passed on to the same session, once.
 func TestTL11OthersCanNotReturnAMessage(t *testing.T) {
 	h := newHub(t, "hub", nil)

@@ -87,11 +87,24 @@ func (c Codec) look(name Token) (a ucr.Anchor, err error) {
 		return a, fault(BadAnchor, "%.40q, want letters and digits", name.Text)
 	}
 	a, ok := c.anchor(name.Text)
-	if !ok {
-		return a, fault(UnknownAnchor, "%.40q", name.Text)
+	switch {
+	case ok:
+		return a, nil
+	case c.Transit:
+		return ucr.Anchor{Mnemonic: name.Text}, nil
 	}
-	return a, nil
+	return a, unknown(name.Text)
 }
+
+// Known returns an *Error of UnknownAnchor if Table lacks the anchor of a message.
+func (c Codec) Known(m *Message) error {
+	if _, ok := c.anchor(m.Anchor.Mnemonic); !ok {
+		return unknown(m.Anchor.Mnemonic)
+	}
+	return nil
+}
+
+func unknown(mnemonic string) error { return fault(UnknownAnchor, "%.40q", mnemonic) }
 
 // count returns the number of tokens in a line after checking their quotes.
 func (c Codec) count(line string) (n int, err error) {

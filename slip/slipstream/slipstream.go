@@ -52,6 +52,10 @@ type Codec struct {
 	// Table has the anchors, default the core of UCR 1.0.0.
 	Table *ucr.Table
 
+	// Transit makes Parse accept anchors that Table lacks, by their mnemonics alone: for
+	// messages that are only forwarded. Known finds them.
+	Transit bool
+
 	MaxText   int // octets of a line that is read or written, default 16,384
 	MaxTokens int // of the payload, default 1,024
 }

@@ -102,6 +102,9 @@ func (w *Words) Prepare(c *config.Config) (part.Change, error) {
 	}, err
 }
 
+// Anchors returns the anchors in force, nil for the core.
+func (w *Words) Anchors() *ucr.Table { return w.now.Load().Anchors }
+
 // files lists the files that the section watches.
 func files(c *config.Config) []string {
 	if c.SLIP.UCR == "" {

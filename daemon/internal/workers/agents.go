@@ -18,6 +18,7 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/slip/ucr"
 )
 
 // Agents are the A2A 1.0 agents at URLs. Each has a connection pool and a limit of
@@ -30,6 +31,7 @@ type Agents struct {
 	records  a2aowners.Records
 	memory   *memory.Budget
 	may      profiles.Access
+	anchors  func() *ucr.Table
 	log      *zap.Logger
 	failures *prometheus.CounterVec
 	troubles part.Troubles
@@ -85,8 +87,19 @@ func NewAgents(o AgentOptions) (*Agents, error) {
 	return a, nil
 }
 
+// SetAnchors has agents that speak SLIP use the anchors that the function returns for each
+// message. It is called before the first task; without it they use the core.
+func (a *Agents) SetAnchors(anchors func() *ucr.Table) { a.anchors = anchors }
+
+func (a *Agents) inForce() *ucr.Table {
+	if a.anchors == nil {
+		return nil
+	}
+	return a.anchors()
+}
+
 func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
-	slip, err := newSlip(name, &conf.Slip, a.log)
+	slip, err := newSlip(name, &conf.Slip, a.inForce, a.log)
 	if err != nil {
 		return nil, err
 	}

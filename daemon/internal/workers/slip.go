@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/internal/agents/slipa2a"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/slip/ucr"
 )
 
 // slip adds the SLIP extension to an agent, for callers that have the same anchors. Nil
@@ -19,11 +20,11 @@ type slip struct {
 	log   *zap.Logger
 }
 
-func newSlip(agent string, c *config.SlipA2A, log *zap.Logger) (*slip, error) {
+func newSlip(agent string, c *config.SlipA2A, anchors func() *ucr.Table, log *zap.Logger) (*slip, error) {
 	if c.Mismatch == "" {
 		return nil, nil
 	}
-	x, err := slipa2a.New(slipa2a.Options{Mismatch: slipa2a.Mismatch(c.Mismatch), RequireHash: c.RequireHash, Required: c.Required})
+	x, err := slipa2a.New(slipa2a.Options{Anchors: anchors, Mismatch: slipa2a.Mismatch(c.Mismatch), RequireHash: c.RequireHash, Required: c.Required})
 	if err != nil {
 		return nil, err
 	}

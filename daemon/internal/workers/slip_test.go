@@ -12,7 +12,7 @@ import (
 func TestSlipLeavesASignedCard(t *testing.T) {
 	const signed = `{"name":"signed","signatures":[{"protected":"x"}]}`
 	source := signedCards{agdisc.Card{AgentID: "billing", Payload: []byte(signed), ETag: agdisc.HashOf([]byte(signed))}}
-	s, err := newSlip("billing", &config.SlipA2A{Mismatch: "refuse"}, zap.NewNop())
+	s, err := newSlip("billing", &config.SlipA2A{Mismatch: "refuse"}, nil, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (x *Extension) decode(m *object) (*Received, error) {
 		r.Kind, r.UCR = Plain, Differs
 		return r, nil
 	}
-	if r.Message, err = x.opts.Codec.Parse(r.Text); err != nil {
+	if r.Message, err = x.codec().Parse(r.Text); err != nil {
 		return nil, inText(err)
 	}
 	return r, nil

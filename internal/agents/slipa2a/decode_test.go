@@ -1,6 +1,7 @@
 package slipa2a
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -220,6 +221,24 @@ func TestBounds(t *testing.T) {
 		if _, err := extension(t, test.opts).Decode(test.message); class(err) != test.want {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
+	}
+}
+
+// Anchors are asked for with each message, because a reload may change them.
+func TestAnchorsOfTheInstallationAreThoseInForce(t *testing.T) {
+	table, err := ucr.NewTable(ucr.Anchor{Index: 0x8000, Mnemonic: "LaunchRocket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now *ucr.Table
+	x := extension(t, Options{Anchors: func() *ucr.Table { return now }})
+	message := bytes.Replace(say(""), []byte("RequestReview"), []byte("LaunchRocket"), 1)
+	if _, err := x.Decode(message); class(err) != "unknown_anchor" {
+		t.Errorf("before: %v", err)
+	}
+	now = table
+	if r, err := x.Decode(message); err != nil || r.Message == nil || r.Message.Anchor.Index != 0x8000 {
+		t.Errorf("after: %+v, %v", r, err)
 	}
 }
 

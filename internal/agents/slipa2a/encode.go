@@ -59,7 +59,7 @@ func (x *Extension) Encode(out Outgoing) ([]byte, error) {
 	if out.SLIP == nil {
 		return nil, errors.New("slipa2a: a message without SLIP")
 	}
-	line, err := x.opts.Codec.Append(nil, out.SLIP)
+	line, err := x.codec().Append(nil, out.SLIP)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,9 @@ type Options struct {
 	// understood, but neither declared nor compared.
 	Codec slipstream.Codec
 
+	// Anchors returns the Table of Codec for each message. Nil: that of Codec.
+	Anchors func() *ucr.Table
+
 	// Mismatch is the treatment of messages with another ucrHash; default Refuse.
 	Mismatch Mismatch
 
@@ -65,6 +68,15 @@ type Options struct {
 
 // Extension is the extension with its options. It is immutable and safe for concurrent use.
 type Extension struct{ opts Options }
+
+// codec is Codec with the anchors in force.
+func (x *Extension) codec() slipstream.Codec {
+	c := x.opts.Codec
+	if x.opts.Anchors != nil {
+		c.Table = x.opts.Anchors()
+	}
+	return c
+}
 
 // New returns an Extension. It fails for undefined options.
 func New(o Options) (*Extension, error) {
