@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -264,6 +268,70 @@ func TestEachErrandIsDeniedHereAndThere(t *testing.T) {
 			becomes(t, s.Session, "1", relay.DeadState)
 		})
 	})
+}
+
+// Rules are asked before anything of a message is kept: after each kind of work was denied,
+// here and on its way to a partner, the store, the artifacts, the relay and the memory of
+// messages in flight are as they were.
+func TestRS10NothingOfADeniedMessageIsKept(t *testing.T) {
+	t.Parallel()
+	const nothing = "access: {rules: [{identity: 'spiffe://nobody.example/x'}], agents: [{identity: '**', agent_ids: '**'}]}\n"
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := alone(t, nothing+servingErrands(t), "addresses: ['swp+tls://127.0.0.1:1']")
+		kept := func() (all [4]string) {
+			for i, series := range []string{"swpd_store_used_bytes", "swpd_relay_waiting", "swpd_relay_queues"} {
+				all[i] = r.metric(series)
+			}
+			artifacts := 0
+			for _, err := range files(filepath.Join(r.dir, "data", "artifacts")) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				artifacts++
+			}
+			all[3] = strconv.Itoa(artifacts)
+			return all
+		}
+		before := kept()
+		s := r.justDial(r.addrs[transport])
+		for _, at := range []string{"b", ""} {
+			each(t, s, at, func(name string, err error) {
+				if err == nil {
+					t.Errorf("%s at %q was not denied", name, at)
+				}
+			}, "tooldisc list", "rpc call", "a2a task") // lists are empty, echo is everybody's; a denied Task keeps its id: RS-10
+		}
+		for _, octets := range []string{modernCall, legacyBegin} {
+			if err := asks(t.Context(), s, mcpmap.Call{Target: "child", Octets: []byte(octets)}); err == nil {
+				t.Errorf("%s was not denied", octets)
+			}
+		}
+		if after := kept(); after != before || before[0] == "" {
+			t.Errorf("octets of the store, deliveries, queues, files: %v before, %v after the denials", before, after)
+		}
+		r.counts("swpd_in_flight_bytes", "0")
+		if _, text := r.get("/metrics"); !strings.Contains(text, `swpd_denials_total{profile="artifact"}`) || !strings.Contains(text, `swpd_denials_total{profile="state"}`) {
+			t.Errorf("not all was denied by rules: %s", text)
+		}
+	})
+}
+
+// files are the files in a folder, of any depth; there may be none.
+func files(dir string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			if !yield(path, nil) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			yield("", err)
+		}
+	}
 }
 
 func TestEachErrandToAPartnerThatIsAwayIsToldSo(t *testing.T) {
