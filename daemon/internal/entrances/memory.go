@@ -29,9 +29,6 @@ type Memory struct {
 	quiet int // measurements in a row that found less than half of it in use
 	due   int // runs of the garbage collector to give it back
 
-	thrifty bool      // the garbage collector runs earlier than usual
-	pace    func(int) // sets its GOGC; nil: the operator has set that
-
 	limit   uint64
 	used    func() uint64
 	collect func() // runs the garbage collector
@@ -42,11 +39,6 @@ type Memory struct {
 // limit of this process.
 func NewMemory(budget int) *Memory {
 	g := &Memory{Budget: memory.New(budget), used: memoryInUse, collect: runtime.GC}
-	if percent := debug.SetGCPercent(usualPace); percent == usualPace {
-		g.pace = func(percent int) { debug.SetGCPercent(percent) }
-	} else {
-		debug.SetGCPercent(percent)
-	}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		g.limit = uint64(limit)
 	}
@@ -102,34 +94,11 @@ func (g *Memory) Look(h *part.Health) {
 // Serve implements part.Part: it measures the memory periodically.
 func (g *Memory) Serve(ctx context.Context) {
 	part.Every(ctx, 500*time.Millisecond, func() {
-		g.save()
 		g.giveBack()
 		if g.limit > 0 {
 			g.measure()
 		}
 	})
-}
-
-// Values of GOGC. With the thrifty one there is half as much garbage as live octets, before
-// it is collected.
-const (
-	usualPace   = 100
-	thriftyPace = 50
-)
-
-// save has the garbage collector run earlier while more than a quarter of the budget is in
-// use: then garbage adds half of the octets in use to resident memory.
-func (g *Memory) save() {
-	thrifty := g.Budget.Used() > g.Budget.Limit()/4
-	if g.pace == nil || thrifty == g.thrifty {
-		return
-	}
-	g.thrifty = thrifty
-	if thrifty {
-		g.pace(thriftyPace)
-	} else {
-		g.pace(usualPace)
-	}
 }
 
 const (

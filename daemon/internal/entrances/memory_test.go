@@ -3,7 +3,6 @@ package entrances
 import (
 	"runtime"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,25 +107,5 @@ func TestBuffersOfTrafficThatComesAndGoesAreKept(t *testing.T) {
 	look(2 * patience)
 	if runs != collections {
 		t.Errorf("the garbage collector ran %d times while nothing happened, want none", runs-collections)
-	}
-}
-
-func TestRS19TheGarbageCollectorRunsEarlierWhileMuchIsInUse(t *testing.T) {
-	const budget = 8 << 20
-	var paces []int
-	g := &Memory{Budget: memory.New(budget), pace: func(percent int) { paces = append(paces, percent) }}
-	share := g.Budget.Share("a")
-	for _, used := range []int{budget / 4, budget/4 + 1, budget / 2, 0} {
-		share.Try(used, memory.Large)
-		g.save()
-		g.save()
-		share.Give(used, memory.Large)
-	}
-	if !slices.Equal(paces, []int{thriftyPace, usualPace}) {
-		t.Errorf("GOGC was set to %v", paces)
-	}
-	share.Try(budget/2, memory.Large)
-	if (&Memory{Budget: g.Budget}).save(); len(paces) != 2 { // GOGC is the operator's
-		t.Errorf("GOGC was set to %v", paces)
 	}
 }
