@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/slimwire/swp/e1"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -67,8 +66,11 @@ func (x *exchanges) RecordCall(r endpoint.CallReport) {
 
 // What the other end opens has its record there.
 
+// Keeps implements endpoint.Recorder.
+func (*exchanges) Keeps(*e1.Envelope) bool { return false }
+
 // Admit implements endpoint.Recorder.
-func (*exchanges) Admit(*profiles.Request) error { return nil }
+func (*exchanges) Admit() error { return nil }
 
 // Begin implements endpoint.Recorder.
 func (*exchanges) Begin(endpoint.Report) uint64 { return 0 }
