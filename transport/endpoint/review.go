@@ -83,8 +83,8 @@ func (e *exchange) review() {
 	if over {
 		return
 	}
-	rules, ok := e.s.opts.Access.(profiles.Admitter)
-	if ok && rules.Deny(e.req.Identity()) != nil || !permits.stand() {
+	stands := permits.stand() // asked in any case, because the rules audit each denial
+	if rules, ok := e.s.opts.Access.(profiles.Admitter); ok && rules.Deny(e.req.Identity()) != nil || !stands {
 		e.revoke(errRevoked)
 	}
 }

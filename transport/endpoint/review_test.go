@@ -3,6 +3,7 @@ package endpoint_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -11,11 +12,18 @@ import (
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-// lists is an Access that allows the names in it.
-type lists struct{ names sync.Map }
+// lists is an Access that allows the names in it while it admits the identity, and counts
+// denials.
+type lists struct {
+	names  sync.Map
+	denied atomic.Int64
+}
 
 func (l *lists) Allowed(_, _, _, name string) bool {
 	_, ok := l.names.Load(name)
+	if ok = ok && l.Deny("") == nil; !ok {
+		l.denied.Add(1)
+	}
 	return ok
 }
 
@@ -74,8 +82,8 @@ func TestTL15ARemovedRuleEndsExchangesInFlight(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if len(ended) != want {
-				t.Errorf("without %s %d handlers have ended, want %d", gone, len(ended), want)
+			if len(ended) != want || rules.denied.Load() != int64(want) {
+				t.Errorf("without %s %d handlers have ended, and %d denials are counted, want %d", gone, len(ended), rules.denied.Load(), want)
 			}
 			if r.sess.Context().Err() != nil {
 				t.Error("the connection has ended")
