@@ -13,7 +13,7 @@
 //
 // # Constants
 //
-// The roles of message types are [Initiating], [Answer], [Terminal] and [Concluding].
+// The roles of message types are [Initiating], [Answer], [Terminal], [Concluding], [Lone] and [Within].
 // Names lead behind partners or not: [NotBehind], [Told], [PassedOn].
 // The codes of errors are [OK], [InvalidFrame], [FrameTooLarge], [InvalidUvarint],
 // [UnsupportedVersion], [InvalidEnvelope], [MsgIDInvalid], [PayloadTooLarge],
@@ -54,6 +54,10 @@ const (
 	// Lone is added to Answer if the exchange has no other answer, but a second one is no
 	// violation. An exchange that this side has opened is then recorded as answered.
 	Lone
+	// Within is added to Initiating for a message of a lifecycle that another message has
+	// opened, such as an Event of a task. An endpoint that is shutting down serves these
+	// messages, too.
+	Within
 )
 
 // Type is a row of a profile's table.
@@ -249,7 +253,7 @@ func NewRegistry(list ...*Profile) (*Registry, error) {
 		seen := make(map[uint64]bool)
 		for _, t := range p.Types {
 			if t.ID == 0 || seen[t.ID] || t.Role&(Initiating|Answer) == 0 || t.Role&(Answer|Terminal) == Terminal ||
-				t.Role&(Initiating|Concluding) == Concluding || t.Role&Lone != 0 && t.Role&(Answer|Terminal) != Answer {
+				t.Role&(Initiating|Concluding) == Concluding || t.Role&(Initiating|Within) == Within || t.Role&Lone != 0 && t.Role&(Answer|Terminal) != Answer {
 				return nil, fmt.Errorf("profiles: %s: msg_type %d: reserved, repeated or without a role", p.Name, t.ID)
 			}
 			seen[t.ID] = true

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -92,4 +93,14 @@ func TestDrainLetsGoOfWhatAnAgentCarriesOut(t *testing.T) {
 		q.send(task("waiting", "other", ""), number(a2a.ExtResume, 0))
 		q.want(message{Type: 4, ID: "waiting", OK: true})
 	})
+}
+
+// A connection that is drained for another one still carries what belongs to tasks that it
+// has: the Result of their sender, which cancels them, and what their agents report.
+func TestADrainedConnectionServesWhatBelongsToATask(t *testing.T) {
+	for _, typ := range service(t, a2a.Options{}).Profile().Types {
+		if within := typ.Role&profiles.Within != 0; within != (typ.ID == a2a.TypeEvent || typ.ID == a2a.TypeResult) {
+			t.Errorf("%s: served while draining: %v", typ.Name, within)
+		}
+	}
 }

@@ -20,8 +20,8 @@ func (s *Service) Profile() *profiles.Profile {
 		Types: []profiles.Type{
 			{ID: TypeHandshake, Name: "HANDSHAKE", Role: profiles.Initiating},
 			{ID: TypeTask, Name: "TASK", Role: profiles.Initiating},
-			{ID: TypeEvent, Name: "EVENT", Role: profiles.Initiating},
-			{ID: TypeResult, Name: "RESULT", Role: profiles.Initiating | profiles.Answer | profiles.Lone},
+			{ID: TypeEvent, Name: "EVENT", Role: profiles.Initiating | profiles.Within},
+			{ID: TypeResult, Name: "RESULT", Role: profiles.Initiating | profiles.Answer | profiles.Lone | profiles.Within},
 		},
 		Operations: []profiles.Operation{
 			{Name: "handshake", On: "agent_id"},

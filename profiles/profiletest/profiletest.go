@@ -133,7 +133,7 @@ func table(t testing.TB, p *profiles.Profile, cases []Case) {
 			t.Errorf("type %d: name %q is empty or there twice", row.ID, row.Name)
 		}
 		names[row.Name] = true
-		if row.Role&^(profiles.Initiating|profiles.Answer|profiles.Terminal|profiles.Concluding|profiles.Lone) != 0 {
+		if row.Role&^(profiles.Initiating|profiles.Answer|profiles.Terminal|profiles.Concluding|profiles.Lone|profiles.Within) != 0 {
 			t.Errorf("type %d: role %d", row.ID, row.Role)
 		}
 		if row.Role&profiles.Initiating != 0 && !slices.ContainsFunc(cases, func(c Case) bool { return c.Type == row.ID }) {

@@ -51,8 +51,16 @@ func TestShutdownLetsExchangesEndAndRefusesNewOnes(t *testing.T) {
 	})
 }
 
-// What belongs to an exchange that is open is not new, such as its cancellation.
-func TestShutdownServesWhatConcludes(t *testing.T) {
+// What belongs to an exchange that is open is not new, such as its cancellation, or the Result
+// with which the asking side ends a task.
+func TestShutdownServesWhatBelongsToOpenExchanges(t *testing.T) {
+	for _, role := range []profiles.Role{profiles.Concluding, profiles.Within} {
+		servesWhileDraining(t, role)
+	}
+}
+
+func servesWhileDraining(t *testing.T, role profiles.Role) {
+	t.Helper()
 	virtually(t, func(t *testing.T, pipe pipe) {
 		held := make(chan profiles.Responder, 1)
 		p := profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
@@ -64,7 +72,7 @@ func TestShutdownServesWhatConcludes(t *testing.T) {
 			held <- w
 			return err
 		})
-		p.Types[typeBoth-1].Role |= profiles.Concluding
+		p.Types[typeBoth-1].Role |= role
 		r := newRigOn(t, pipe, endpoint.Options{}, p)
 		r.good = nil
 		r.send(t, request("in-flight-------", "x"))

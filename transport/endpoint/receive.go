@@ -141,7 +141,7 @@ func (l *lane) duplicate(id []byte) *profiles.Error {
 		}
 		s.replay.add(id, l.now)
 	}
-	if s.draining.Load() && l.typ.Role&profiles.Concluding == 0 {
+	if s.draining.Load() && l.typ.Role&(profiles.Concluding|profiles.Within) == 0 {
 		return profiles.Busy("draining", "this endpoint is shutting down")
 	}
 	return nil
