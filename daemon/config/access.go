@@ -119,7 +119,7 @@ func (c *Config) checkAccess(p *problems) {
 	for i, rule := range c.Access.Rules {
 		key := fmt.Sprintf("access.rules[%d]", i)
 		checkIdentities(p, key+".identity", rule.Identity)
-		checkPatterns(p, key+".for", rule.For)
+		checkNames(p, key+".for", rule.For)
 		checkPatterns(p, key+".name", rule.Name)
 		checkPatterns(p, key+".operation", rule.Operation)
 		checkPatterns(p, key+".profile", rule.Profile)
@@ -138,8 +138,8 @@ func (c *Config) checkAccess(p *problems) {
 		if len(denial.Identity) == 0 {
 			p.add(key+".identity", "missing; name whom to deny, such as spiffe://example.org/**")
 		}
-		checkPatterns(p, key+".identity", denial.Identity)
-		checkPatterns(p, key+".for", denial.For)
+		checkNames(p, key+".identity", denial.Identity)
+		checkNames(p, key+".for", denial.For)
 	}
 }
 
@@ -268,13 +268,39 @@ func checkPatterns(p *problems, key string, patterns List) {
 	}
 }
 
+// checkNames refuses patterns that match nobody, because they have capitals where identities
+// have none: a denial that denies nobody must not look like one.
+func checkNames(p *problems, key string, patterns List) {
+	checkPatterns(p, key, patterns)
+	for i, pattern := range patterns {
+		if lower := Lowered(pattern); lower != pattern {
+			p.addItem(key, i, "%.200q matches nobody, because scheme and host of identities are in lower case; write %.200q", pattern, lower)
+		}
+	}
+}
+
+// Lowered returns an identity, or a pattern of identities, with its scheme and host in lower
+// case, as certificates are compared. A name without a scheme is one of DNS.
+func Lowered(identity string) string {
+	scheme, rest, isURI := strings.Cut(identity, ":")
+	if !isURI {
+		return strings.ToLower(identity)
+	}
+	host, path := "", rest
+	if strings.HasPrefix(rest, "//") {
+		end := 2 + strings.IndexByte(rest[2:]+"/", '/')
+		host, path = rest[:end], rest[end:]
+	}
+	return strings.ToLower(scheme+":"+host) + path
+}
+
 // checkIdentities refuses patterns that match identities of trust domains which they do
 // not name.
 func checkIdentities(p *problems, key string, patterns List) {
 	if len(patterns) == 0 {
 		p.add(key, "missing; name who the rule is for, such as spiffe://example.org/** for everyone of a trust domain, or \"**\" for everyone")
 	}
-	checkPatterns(p, key, patterns)
+	checkNames(p, key, patterns)
 	for i, pattern := range patterns {
 		if hint := crossesDomains(pattern); hint != "" {
 			p.addItem(key, i, "%.200q also matches identities of other trust domains; write %s", pattern, hint)

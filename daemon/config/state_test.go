@@ -105,6 +105,10 @@ func TestOP05BadStateAccessAndServicesAreRefused(t *testing.T) {
 		"agents without ids":      {"access: {agents: [{identity: \"**\"}]}\n", `access.agents[0].agent_ids: missing`},
 		"agents without identity": {"access: {agents: [{agent_ids: \"**\"}]}\n", `access.agents[0].identity: missing`},
 		"agents of other domains": {"access: {agents: [{identity: spiffe://a*, agent_ids: x}]}\n", `access.agents[0].identity: "spiffe://a*" also matches`},
+		"denial in capitals":      {"access: {deny: ['spiffe://Example.org/agents/Bob']}\n", `access.deny[0].identity: "spiffe://Example.org/agents/Bob" matches nobody, because scheme and host of identities are in lower case; write "spiffe://example.org/agents/Bob"`},
+		"rule in capitals":        {"access: {rules: [{identity: 'spiffe://Example.org/**'}]}\n", `access.rules[0].identity: "spiffe://Example.org/**" matches nobody`},
+		"callers in capitals":     {"access: {deny: [{identity: '**', for: 'SPIFFE://b.example/ann'}]}\n", `access.deny[0].for: "SPIFFE://b.example/ann" matches nobody`},
+		"a DNS name in capitals":  {"access: {deny: ['A.example']}\n", `access.deny[0].identity: "A.example" matches nobody`},
 		"empty denial":            {"access: {deny: [a, \"\"]}\n", `access.deny[1].identity: contains an empty pattern`},
 
 		"worker of nothing":       {worker + "kinds: a}}}\n", `a2a.workers.w: has neither command nor url`},

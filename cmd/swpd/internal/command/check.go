@@ -107,6 +107,11 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 
 // onBehalf returns the identity that --as and --for name.
 func onBehalf(as, caller string) (string, error) {
+	for flag, name := range map[string]string{"--as": as, "--for": caller} {
+		if lower := config.Lowered(name); lower != name {
+			return "", fmt.Errorf("check %s: %.200q is nobody, because scheme and host of identities are in lower case; ask about %.200q", flag, name, lower)
+		}
+	}
 	switch {
 	case caller == "":
 		return as, nil
