@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -263,9 +265,37 @@ func (l *Limits) Networks() []netip.Prefix {
 	return list
 }
 
+// checkAccessFile refuses files to which no line of the access log may be added: those that
+// swpd itself writes, and others that are there and do not begin as such a log does.
+func (c *Config) checkAccessFile(p *problems) {
+	const key = "log.access_file"
+	name := c.Log.AccessFile
+	if name == "" {
+		return
+	}
+	if below, err := filepath.Rel(c.Data, name); c.Data != "" && err == nil && filepath.IsLocal(below) {
+		p.add(key, "%.200q is in %.200q, which is for files of swpd itself; name a file elsewhere", name, c.Data)
+		return
+	}
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return // it will be made, or opening it says what is wrong
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(file, first); err == nil && first[0] != '{' {
+		p.add(key, "%.200q is there, and is no access log; name another file", name)
+	}
+}
+
 func (c *Config) checkPolicies(p *problems) {
 	oneOf(p, "freshness.owner", c.Freshness.Owner, "off", "core", "s1")
 	oneOf(p, "log.level", c.Log.Level, "debug", "info", "warn", "error")
+	c.checkAccessFile(p)
 	oneOf(p, "log.format", c.Log.Format, "json", LogText)
 	oneOf(p, "log.access", c.Log.Access, AccessOff, AccessDenied, AccessAll)
 	if c.Freshness.Owner == "off" {
