@@ -39,7 +39,7 @@ func TestUnitIsAsConfinedAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := regexp.MustCompile(`systemd/swpd\.service. says ([0-9.]+[0-9])`).FindSubmatch(text)
+	documented := regexp.MustCompile(`systemd/swpd\.service. reports an exposure of ([0-9.]+[0-9])`).FindSubmatch(text)
 	if documented == nil {
 		t.Fatal("docs/deployment.md does not say the exposure level")
 	}
