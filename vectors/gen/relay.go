@@ -370,7 +370,8 @@ var relays = []vector{
 				consumer("b"), one(comes("it comes once", "d-1")), processes("d-1"), publishes("d-2"), one(comes("then the next", "d-2")),
 			)...),
 			scene("a duplicate is told which attempt it is in", steps(
-				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), refuses(yes), again("d-1", 2, 500),
+				// The clock stands still until the refusal is noted, which shows in the alarm of the pause.
+				consumer("b"), publishes("d-1"), one(comes("a delivery", "d-1")), refuses(yes),
 				one(waits("after a pause", 1*sec), comes("it comes again", "d-1")), again("d-1", 2, 2*sec), processes("d-1"),
 				again("d-1", 2, 3*sec),
 			)...),
