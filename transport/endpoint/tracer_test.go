@@ -159,28 +159,31 @@ func TestTracerFollowsEachExchangeFromItsHandlerToItsVerdict(t *testing.T) {
 }
 
 func TestTracerIsNotToldOfWhatNoHandlerGets(t *testing.T) {
-	tr := new(tracing)
-	r := newRig(t, endpoint.Options{Tracer: tr}, telling(profile(slowEcho(nil))))
-	answer := request("0123456789answer", "x")
-	answer.MsgType = typeAnswer
-	r.send(t, answer)
-	r.wantVerdict(t, 1, profiles.OK, "unsolicited", endpoint.Kept)
-	unknown := request("01234567-unknown", "x")
-	unknown.MsgType = 99
-	r.send(t, unknown)
-	r.wantVerdict(t, 2, profiles.UnsupportedMsgType, "", endpoint.Kept)
-	r.send(t, request("0123456789abcdef", "x"))
-	r.send(t, request("0123456789abcdef", "again"))
-	r.wantVerdict(t, 3, profiles.DuplicateMsgID, "", endpoint.Kept)
-	_ = r.conn.Close(0)
-	r.wantVerdict(t, 4, profiles.OK, "gone", endpoint.Kept)
-	want := []string{"begin ", "end  OK gone"}
-	if got := tr.of("0123456789abcdef"); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := slices.Concat(tr.of("0123456789answer"), tr.of("01234567-unknown")); got != nil {
-		t.Errorf("%q of what no handler got", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tr := new(tracing)
+		r := newRig(t, endpoint.Options{Tracer: tr}, telling(profile(slowEcho(nil))))
+		answer := request("0123456789answer", "x")
+		answer.MsgType = typeAnswer
+		r.send(t, answer)
+		r.wantVerdict(t, 1, profiles.OK, "unsolicited", endpoint.Kept)
+		unknown := request("01234567-unknown", "x")
+		unknown.MsgType = 99
+		r.send(t, unknown)
+		r.wantVerdict(t, 2, profiles.UnsupportedMsgType, "", endpoint.Kept)
+		r.send(t, request("0123456789abcdef", "x"))
+		r.send(t, request("0123456789abcdef", "again"))
+		r.wantVerdict(t, 3, profiles.DuplicateMsgID, "", endpoint.Kept)
+		_ = r.conn.Close(0)
+		r.wantVerdict(t, 4, profiles.OK, "gone", endpoint.Kept)
+		synctest.Wait() // the Tracer is told after the verdict
+		want := []string{"begin ", "end  OK gone"}
+		if got := tr.of("0123456789abcdef"); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := slices.Concat(tr.of("0123456789answer"), tr.of("01234567-unknown")); got != nil {
+			t.Errorf("%q of what no handler got", got)
+		}
+	})
 }
 
 // blind is a Tracer that wants to know nothing.
