@@ -1,6 +1,7 @@
 package filestore_test
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -21,16 +22,16 @@ func TestContract(t *testing.T) {
 			if level == store.Process {
 				effort.Release(t) // Power without what waits for the disk
 			}
-			storetest.RunBlobs(t, false, func(t *testing.T, dir string, o storetest.Options) store.Blobs {
-				return open(t, dir, filestore.Options{
+			storetest.RunBlobs(t, false, func(t *testing.T, dir string, o storetest.Options) (store.Blobs, error) {
+				return tryOpen(t, dir, filestore.Options{
 					Durability: level, Now: o.Now, Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, QueueLength: o.QueueLength,
 				})
 			})
 		})
 	}
 	t.Run("memory", func(t *testing.T) {
-		storetest.RunBlobs(t, true, func(t *testing.T, _ string, o storetest.Options) store.Blobs {
-			return open(t, "", filestore.Options{
+		storetest.RunBlobs(t, true, func(t *testing.T, _ string, o storetest.Options) (store.Blobs, error) {
+			return tryOpen(t, "", filestore.Options{
 				Now: o.Now, Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, QueueLength: o.QueueLength,
 			})
 		})
@@ -70,6 +71,10 @@ func tryOpen(t testing.TB, dir string, o filestore.Options) (both, error) {
 	}
 	records.Durability = o.Durability
 	r, err := sqlstore.Open(t.Context(), records)
+	if errors.Is(err, store.ErrLocked) {
+		records.Dir = ""
+		r, err = sqlstore.Open(t.Context(), records)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

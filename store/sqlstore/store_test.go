@@ -18,11 +18,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) {
 	of := func(level store.Durability, file bool) storetest.Open {
-		return func(t *testing.T, dir string, o storetest.Options) store.Store {
+		return func(t *testing.T, dir string, o storetest.Options) (store.Store, error) {
 			if !file {
 				dir = ""
 			}
-			return open(t, sqlstore.Options{
+			return sqlstore.Open(t.Context(), sqlstore.Options{
 				Dir: dir, Durability: level, Now: o.Now, Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, QueueLength: o.QueueLength,
 				Waiting: o.Waiting, Remembered: o.Remembered,
 			})

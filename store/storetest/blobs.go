@@ -13,18 +13,18 @@ import (
 )
 
 // OpenBlobs opens the blobs of a directory, as Open opens a store. Quotas in the options
-// are in octets.
-type OpenBlobs func(t *testing.T, dir string, options Options) store.Blobs
+// are in octets. If the records under the blobs are locked, it opens the blobs with others.
+type OpenBlobs func(t *testing.T, dir string, options Options) (store.Blobs, error)
 
 // RunBlobs tests an engine of store.Blobs. Every test uses a new one. memory says that
 // Close loses all content.
 func RunBlobs(t *testing.T, memory bool, open OpenBlobs) {
-	for _, test := range blobs {
+	for _, test := range slices.Concat(blobs, blobLocks) {
 		t.Run(test.name, func(t *testing.T) {
 			k := &blobKit{kit: &kit{T: t, dir: t.TempDir(), options: test.options, memory: memory}, open: open}
 			k.now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 			k.options.Now = k.clock
-			k.blobs = open(t, k.dir, k.options)
+			k.opens()
 			defer func() {
 				if err := k.blobs.Close(); err != nil {
 					t.Error(err)
@@ -48,6 +48,15 @@ type blobKit struct {
 	open  OpenBlobs
 }
 
+func (k *blobKit) opens() {
+	k.Helper()
+	s, err := k.open(k.T, k.dir, k.options)
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.blobs = s
+}
+
 func (k *blobKit) reopen() {
 	k.Helper()
 	if k.memory {
@@ -56,7 +65,7 @@ func (k *blobKit) reopen() {
 	if err := k.blobs.Close(); err != nil {
 		k.Fatal(err)
 	}
-	k.blobs = k.open(k.T, k.dir, k.options)
+	k.opens()
 }
 
 type outcome struct {

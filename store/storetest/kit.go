@@ -37,6 +37,16 @@ func (k *kit) pass(d time.Duration) {
 // in returns a time from now.
 func (k *kit) in(d time.Duration) time.Time { return k.clock().Add(d) }
 
+// opens opens the store.
+func (k *kit) opens() {
+	k.Helper()
+	s, err := k.open(k.T, k.dir, k.options)
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.Store = s
+}
+
 // reopen closes the store and opens it again.
 func (k *kit) reopen() {
 	k.Helper()
@@ -46,5 +56,5 @@ func (k *kit) reopen() {
 	if err := k.Close(); err != nil {
 		k.Fatal(err)
 	}
-	k.Store = k.open(k.T, k.dir, k.options)
+	k.opens()
 }

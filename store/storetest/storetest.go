@@ -22,8 +22,8 @@ type Options struct {
 }
 
 // Open opens the store of a directory: a new one if the directory is empty, otherwise with
-// the content of the previous, closed one. On failure it fails the test.
-type Open func(t *testing.T, dir string, options Options) store.Store
+// the content of the previous, closed one.
+type Open func(t *testing.T, dir string, options Options) (store.Store, error)
 
 // Run tests an engine. Every test uses a new store.
 func Run(t *testing.T, open Open) { run(t, open, false) }
@@ -43,6 +43,7 @@ func run(t *testing.T, open Open, memory bool) {
 		{"Quota", quota},
 		{"Writing", writing},
 		{"Limits", limits},
+		{"Locks", locks},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
@@ -52,7 +53,7 @@ func run(t *testing.T, open Open, memory bool) {
 					if test.clock {
 						k.options.Now = k.clock
 					}
-					k.Store = open(t, k.dir, k.options)
+					k.opens()
 					defer func() {
 						if err := k.Close(); err != nil {
 							t.Error(err)
