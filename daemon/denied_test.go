@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -57,6 +59,31 @@ func TestRS10DeniedTasksLeaveTheStoreToOthers(t *testing.T) {
 	if holds(t, filepath.Join(r.dir, "data"), mark) {
 		t.Error("an input is stored")
 	}
+}
+
+// A peer that leaves before it gets the Result of a denied Task takes nothing from the trail.
+func TestOP24DeniedTasksOfAPeerThatLeavesAreInTheTrail(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, number int) {
+		t.Parallel()
+		r := open(t, "a", workerYAML("cat", "")+"access: {rules: [{identity: 'spiffe://a.example/**', profile: rpc}]}\n")
+		s := r.mustDial(r.addrs[number])
+		for n := range 64 {
+			if _, err := s.tasks.Send(t.Context(), s.Session, &a2a.Task{ID: []byte(fmt.Sprint(n)), Kind: "k"}, a2a.SendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.eventually("a denial", func() bool { return r.metric(`swpd_denials_total{profile="a2a"}`) != "" })
+		s.Close(profiles.OK)
+		r.eventually("a record of each denial", func() bool {
+			n := 0
+			for _, e := range r.trail() {
+				if e.Operation == "task" && e.Outcome == "denied" {
+					n++
+				}
+			}
+			return strconv.Itoa(n) == r.metric(`swpd_denials_total{profile="a2a"}`)
+		})
+	})
 }
 
 // A rule that is removed, and access.deny, end the tasks of an identity that run and those

@@ -89,7 +89,8 @@ func Sending(w Responder, env *e1.Envelope, last bool) {
 
 // Ended sets the outcome of the exchange of a Responder, for cases in which the endpoint
 // cannot derive it from the answer. Call it before the Finish or Fail that ends the
-// exchange.
+// exchange. OutcomeDenied is final: set it as soon as the rules have denied the exchange,
+// because the connection may be lost before the peer is told.
 func Ended(w Responder, o Outcome) {
 	if x, ok := w.(Witness); ok {
 		x.Ended(o)

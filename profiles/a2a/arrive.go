@@ -69,6 +69,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	case !s.opts.Owned(kind, req.Session.Peer()) && s.opts.Access.Allowed(r.Owner, "a2a", "task", name):
 		r.Input = bytes.Clone(in.Input)
 	default:
+		profiles.Ended(w, profiles.OutcomeDenied)
 		r.deny(a.sum)
 		a.left = 0
 	}

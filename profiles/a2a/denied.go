@@ -100,6 +100,5 @@ func (a *arrival) deny() {
 	if id := a.s.opts.Identity; id != "" {
 		env.Extensions = e1.AppendExtension(nil, profiles.ExtEndpoint, []byte(id))
 	}
-	profiles.Ended(a.w, profiles.OutcomeDenied)
 	_ = a.w.Finish(env)
 }

@@ -109,7 +109,7 @@ func (s *Session) reportOf(a *account, req *profiles.Request, v *Verdict, ctx co
 
 func (a *account) outcomeOf(v *Verdict, gone bool) profiles.Outcome {
 	switch {
-	case isDenial(v.Err):
+	case a.outcome == profiles.OutcomeDenied, isDenial(v.Err):
 		return profiles.OutcomeDenied
 	case gone, v.Detail == detailGone:
 		return profiles.OutcomeLost
@@ -139,8 +139,15 @@ func (x *exchanger) About(s profiles.Subject) { x.account.subject = s }
 // About implements profiles.Witness.
 func (r *responder) About(s profiles.Subject) { r.account.subject = s }
 
+// end sets the outcome. A denial is final.
+func (a *account) end(o profiles.Outcome) {
+	if a.outcome != profiles.OutcomeDenied {
+		a.outcome = o
+	}
+}
+
 // Ended implements profiles.Witness.
-func (r *responder) Ended(o profiles.Outcome) { r.account.outcome = o }
+func (r *responder) Ended(o profiles.Outcome) { r.account.end(o) }
 
 // Sending implements profiles.Witness.
 func (r *responder) Sending(env *e1.Envelope, last bool) {
@@ -165,7 +172,7 @@ func (e *exchange) About(s profiles.Subject) {
 func (e *exchange) Ended(o profiles.Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.account.outcome = o
+	e.account.end(o)
 }
 
 // Sending implements profiles.Witness.

@@ -65,11 +65,15 @@ func act(_ context.Context, req *profiles.Request, w profiles.Responder) error {
 		done := req.Defer()
 		go done(profiles.Deny(&profiles.Error{Code: profiles.SecurityPolicy}))
 		return nil
-	case "lost":
+	case "lost", "denied and lost":
+		if what != "lost" {
+			profiles.Ended(w, profiles.OutcomeDenied)
+		}
 		_, w, err := req.Hold()
 		if err != nil {
 			return err
 		}
+		profiles.Ended(w, profiles.OutcomeFailed)
 		context.AfterFunc(w.Context(), func() { w.Fail(nil) })
 		return nil
 	}
@@ -128,6 +132,19 @@ func TestEachExchangeIsReportedOnceWithWhatItWas(t *testing.T) {
 			if got.Sent != octets {
 				t.Errorf("%s: %d octets sent, want %d", row.what, got.Sent, octets)
 			}
+		}
+	})
+}
+
+// What comes after a denial does not replace it.
+func TestOP24ADenialIsReportedAlsoIfThePeerLeaves(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		r := newRigOn(t, pipe, endpoint.Options{}, profile(act))
+		r.send(t, request("id-0000-", "denied and lost"))
+		synctest.Wait() // it was read
+		_ = r.conn.Close(0)
+		if got := r.rec.report(t, 0).Outcome; got != profiles.OutcomeDenied {
+			t.Errorf("%v, want denied", got)
 		}
 	})
 }
