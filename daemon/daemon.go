@@ -86,6 +86,11 @@ type Options struct {
 	// the start. Run closes them.
 	Sockets []*os.File
 
+	// InFlight is called once, before listeners open, with a function that returns the octets
+	// in flight and their bound, limits.in_flight_bytes. The function is safe for concurrent use.
+	// May be nil.
+	InFlight func(octets func() (used, bound int))
+
 	// Ready is called when all listeners are open. May be nil.
 	Ready func(addresses []string)
 }

@@ -37,6 +37,9 @@ func (d *daemon) makeBase() error {
 	d.add(d.admin)
 	d.memory = entrances.NewMemory(int(d.config.Limits.InFlightBytes))
 	d.add(d.memory)
+	if d.opts.InFlight != nil {
+		d.opts.InFlight(d.memory.InFlight)
+	}
 	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
 	d.reloader.signal, d.reloader.hold = d.opts.Reload, d.recheck
 	d.reloader.identity = func() string { return d.credentials.Identity() }

@@ -60,6 +60,9 @@ func (g *Memory) Use() MemoryUse {
 	return MemoryUse{Used: g.Budget.Used(), Limit: g.Budget.Limit(), Most: g.Budget.Top(5)}
 }
 
+// InFlight returns the octets in use, and their bound.
+func (g *Memory) InFlight() (used, bound int) { return g.Budget.Used(), g.Budget.Limit() }
+
 // Collectors implements part.Part. No metric has an identity as its label.
 func (g *Memory) Collectors() []prometheus.Collector {
 	gauge := func(name, help string, value func() int) prometheus.Collector {

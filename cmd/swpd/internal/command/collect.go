@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 )
 
 // How much garbage may be left, unless GOGC says otherwise. Serving allocates little, so
@@ -26,42 +27,107 @@ func percentOf(used uint64) int {
 	return int(min(max((gcHeap-used)*100/max(used, 1), gcPercent), most))
 }
 
-// collector adjusts GOGC after every collection.
-type collector struct {
-	ctx  context.Context
-	used func() uint64
-	set  func(percent int)
-	now  int
-}
-
 // collectEarly keeps GOGC at percentOf until ctx ends. used returns the octets that are in
 // use, and set sets GOGC.
 func collectEarly(ctx context.Context, used func() uint64, set func(percent int)) {
-	c := &collector{ctx: ctx, used: used, set: set}
-	c.look()
+	afterCollections(ctx, 8, func() uint64 { return uint64(percentOf(used())) }, func(percent uint64) { set(int(percent)) })
 }
 
-// look sets GOGC, unless what it is now is near enough: setting it stops the world. The
+// lately is how many collections limitMemory looks back.
+const lately = 16
+
+// limiter computes the soft limit of memory.
+type limiter struct {
+	others [lately]uint64 // octets that the latest collections found in use besides those in flight
+	looks  int
+}
+
+// limit returns the soft limit after a collection. Octets in flight are at most a bound, and
+// memory for as many is granted. An eighth more is for garbage, and for free memory that the
+// runtime has not returned to the system: it collects the buffers of large messages cheaply.
+// Other memory gets the usual percentage for its garbage, so that the limit is felt only where
+// the octets in flight come near their bound.
+//
+// A collection also finds in use what was allocated while it ran. The least of the latest
+// findings has the least of these octets.
+func (l *limiter) limit(m memory, used, bound int) uint64 {
+	l.others[l.looks%lately] = max(m.live, uint64(used)) - uint64(used)
+	l.looks++
+	other := slices.Min(l.others[:min(l.looks, lately)])
+	return m.beside + other + other*gcPercent/100 + uint64(bound) + uint64(bound)/8
+}
+
+// limitMemory sets the soft limit of memory by a limiter until ctx ends. octets returns the
+// octets in flight and their bound.
+func limitMemory(ctx context.Context, octets func() (used, bound int), now func() memory, set func(limit uint64)) {
+	var l limiter
+	afterCollections(ctx, 64, func() uint64 {
+		used, bound := octets()
+		return l.limit(now(), used, bound)
+	}, set)
+}
+
+// setting is adjusted after every collection.
+type setting struct {
+	ctx  context.Context
+	fine uint64
+	want func() uint64
+	set  func(uint64)
+	now  uint64
+}
+
+// afterCollections sets a value now and after every collection, until ctx ends. A value that
+// differs by less than its part 1/fine is not set again.
+func afterCollections(ctx context.Context, fine uint64, want func() uint64, set func(uint64)) {
+	s := &setting{ctx: ctx, fine: fine, want: want, set: set}
+	s.look()
+}
+
+// look sets the value, unless it is near enough: setting it stops the world. The
 // next look is when what this one leaves behind has been collected.
-func (c *collector) look() {
-	if c.ctx.Err() != nil {
+func (s *setting) look() {
+	if s.ctx.Err() != nil {
 		return
 	}
-	if percent := percentOf(c.used()); 8*max(percent-c.now, c.now-percent) > c.now {
-		c.now = percent
-		c.set(percent)
+	if want := s.want(); s.fine*(max(want, s.now)-min(want, s.now)) > s.now {
+		s.now = want
+		s.set(want)
 	}
-	runtime.AddCleanup(new(mark), (*collector).look, c)
+	runtime.AddCleanup(new(mark), (*setting).look, s)
 }
 
 // mark is garbage at once. It has a pointer, so that it shares its memory with nothing.
 type mark struct{ _ *mark }
 
 // liveHeap returns what the latest collection has found in use.
-func liveHeap() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
+func liveHeap() uint64 { return read("/gc/heap/live:bytes")[0] }
+
+// memory is the memory of the Go runtime.
+type memory struct {
+	live   uint64 // of the heap, as the latest collection has found it
+	beside uint64 // stacks and the like
+}
+
+func memoryNow() memory {
+	m := read("/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/objects:bytes", "/memory/classes/heap/unused:bytes",
+		"/memory/classes/heap/free:bytes", "/memory/classes/heap/released:bytes")
+	return memory{live: m[0], beside: m[1] - m[2] - m[3] - m[4] - m[5]}
+}
+
+// read returns metrics of the runtime.
+func read(names ...string) []uint64 {
+	samples := make([]metrics.Sample, len(names))
+	for i, name := range names {
+		samples[i].Name = name
+	}
+	metrics.Read(samples)
+	values := make([]uint64, len(names))
+	for i := range samples {
+		values[i] = samples[i].Value.Uint64()
+	}
+	return values
 }
 
 func setPercent(percent int) { debug.SetGCPercent(percent) }
+
+func setLimit(limit uint64) { debug.SetMemoryLimit(int64(limit)) }

@@ -64,8 +64,62 @@ func TestGOGCFollowsWhatIsInUse(t *testing.T) {
 		}
 	}
 	cancel()
-	c := &collector{ctx: ctx, used: used.Load, set: func(int) { t.Error("GOGC is set when nobody wants it any more") }}
-	c.look()
+	s := &setting{ctx: ctx, fine: 1, want: used.Load, set: func(uint64) { t.Error("GOGC is set when nobody wants it any more") }}
+	s.look()
+}
+
+// Of what collections find in use besides octets in flight, the least of the latest counts.
+func TestRS19TheLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
+	const mib = 1 << 20
+	var l limiter
+	for i, row := range []struct {
+		live, beside uint64
+		used, bound  int
+		want         uint64
+	}{
+		{live: 16 * mib, beside: 3 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 32) * mib},
+		{live: 256 * mib, beside: 3 * mib, used: 240 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 32) * mib}, // full
+		{live: 356 * mib, used: 240 * mib, bound: 256 * mib, want: (16 + 4 + 256 + 32) * mib},                      // found too much
+		{live: 212 * mib, used: 200 * mib, bound: 64 * mib, want: (12 + 3 + 64 + 8) * mib},                         // the bound was lowered
+		{live: 10 * mib, used: 20 * mib, bound: 64 * mib, want: (64 + 8) * mib},                                    // used grew after the collection
+	} {
+		if got := l.limit(memory{row.live, row.beside}, row.used, row.bound); got != row.want {
+			t.Errorf("%d: a limit of %d octets, want %d", i, got, row.want)
+		}
+	}
+	for i := range lately {
+		want := uint64(64+8) * mib
+		if i == lately-1 { // the others are forgotten
+			want += (400 + 100) * mib
+		}
+		if got := l.limit(memory{live: 400 * mib}, 0, 64*mib); got != want {
+			t.Errorf("after %d collections: a limit of %d octets, want %d", i+1, got, want)
+		}
+	}
+}
+
+func TestRS19TheLimitOfMemoryIsSetAfterCollections(t *testing.T) {
+	var found atomic.Uint64
+	found.Store(100 << 20)
+	looks, set := make(chan struct{}, 1), make(chan uint64, 16)
+	limitMemory(t.Context(), func() (int, int) { return 0, 80 << 20 }, func() memory {
+		select {
+		case looks <- struct{}{}:
+		default:
+		}
+		return memory{live: found.Load()}
+	}, func(limit uint64) { set <- limit })
+	if got := <-set; got != (100+25+80+10)<<20 {
+		t.Errorf("%d octets", got)
+	}
+	found.Store(20 << 20)
+	for got := uint64(0); got != (20+5+80+10)<<20; {
+		select {
+		case got = <-set:
+		default:
+			collected(t, looks)
+		}
+	}
 }
 
 // collected collects garbage until that was noticed.

@@ -41,8 +41,12 @@ The log goes to standard error.`,
 		}
 		ctx := cmd.Context()
 		defer context.AfterFunc(ctx, func() { notify(cmd.ErrOrStderr(), stopping) })()
+		var limit func(octets func() (used, bound int))
 		if os.Getenv("GOGC") == "" {
 			collectEarly(ctx, liveHeap, setPercent)
+			if os.Getenv("GOMEMLIMIT") == "" {
+				limit = func(octets func() (used, bound int)) { limitMemory(ctx, octets, memoryNow, setLimit) }
+			}
 		}
 		return daemon.Run(ctx, daemon.Options{
 			Config:       c,
@@ -54,6 +58,7 @@ The log goes to standard error.`,
 			Read:         func() (*config.Config, error) { return load(*file) },
 			Abort:        cli.Abort(ctx),
 			Sockets:      sockets(),
+			InFlight:     limit,
 			Ready:        func([]string) { notify(cmd.ErrOrStderr(), ready) },
 		})
 	}
