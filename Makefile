@@ -24,6 +24,10 @@ RACE := -race '-gcflags=modernc.org/...=-race=false'
 # part of go vet that go test runs, because make vet runs all of it.
 QUICK := -vet=off '-ldflags=-s -w'
 
+# WIDE has more packages under test at a time than there are cores, because they wait for
+# most of their time.
+WIDE = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+
 # VERSION is for those who package a release: without one the programs name the release
 # that is being worked on and the revision that they were built from.
 VERSION ?=
@@ -67,15 +71,17 @@ clean: ## remove what was built; clean-artifacts removes reports
 
 ##@ Tests
 
-# packages lists the packages that match a pattern, or with a flag -v those that do not:
-# those whose tests take longest first, so that no core waits for the last of them.
-packages = $$($(GO) list ./test/... ./daemon ./store/... ./cmd/... ./... | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
+# ALL is all packages, those whose tests take longest first, so that no core waits for the
+# last of them. packages lists those of them that match a pattern, or with a flag -v those
+# that do not.
+ALL      := ./daemon ./test/... ./store/... ./cmd/... ./...
+packages = $$($(GO) list $(ALL) | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
 
 .PHONY: test
 test: ## all tests, with leak checks, the race detector where it matters most; last what it cannot watch there
-	$(GO) test $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
-	$(GO) test $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
-	$(GO) test $(QUICK) -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
+	$(GO) test $(WIDE) $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
+	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
+	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
 
 # SLICE is which part of the tests test-long runs, 3/100 for the fourth of a hundred; empty
 # for all at once. TIME bounds the tests of a slice and of test-release: those that have not
@@ -108,7 +114,7 @@ test-race: test ## the same, under the name of the draft
 
 .PHONY: test-short
 test-short: ## all tests without the race detector
-	$(GO) test $(QUICK) -timeout $(TEST_TIMEOUT) ./...
+	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(ALL)
 
 .PHONY: test-32bit
 test-32bit: ## frame and envelope on a 32-bit build, where lengths could wrap

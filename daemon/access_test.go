@@ -278,6 +278,7 @@ func published(eventType string) []byte {
 }
 
 func TestEveryProfileAsksTheRules(t *testing.T) {
+	t.Parallel()
 	r := start(t, "access: {}\nlog: {level: debug}\n"+childYAML(t))
 	s := r.mustDial(r.addrs[2])
 	s.tool(t, "", "say", `{}`)

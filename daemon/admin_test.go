@@ -117,6 +117,7 @@ func TestLivezAndReadyz(t *testing.T) {
 
 // A stranger needs no credentials to open a connection and send half a request.
 func TestGW10ConnectionsOfStrangersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
 	const atFront, atAdmin = 4096, 64
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 2*(atFront+atAdmin)+1000 {

@@ -74,6 +74,7 @@ func agentYAML(url, more string) string {
 }
 
 func TestAgentsAtAURLAreAskedOctetForOctet(t *testing.T) {
+	t.Parallel()
 	const result = `{ "message":{"messageId":"m","n":9007199254740993, "n":1.0}}`
 	agent := newScripted(t, func(string) (string, string) { return result, "" })
 	r := start(t, agentYAML(agent.url, ", headers: {Authorization: Bearer canary-of-ours}"))

@@ -64,6 +64,7 @@ func (o *organisation) verified() {
 }
 
 func TestEachExchangeIsInTheTrailOfBothEnds(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport,
 			"access: {rules: [{identity: 'spiffe://a.example/**', profile: [mcp, rpc], name: ['b/modern/**', 'b/secret']}]}\n",
@@ -195,6 +196,7 @@ func TestASecondDaemonLeavesTheTrailAlone(t *testing.T) {
 
 // Of the accepted chunks of an upload the last one has a record, wherever the artifact is.
 func TestAnUploadToAPartnerHasARecordOfItsLastChunkAtBothEnds(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "")
 		s := a.mustDial(a.addrs[transport])

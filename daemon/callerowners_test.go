@@ -44,6 +44,7 @@ func forwarding(t *testing.T, a, b *organisation, transport int) *session {
 
 // What a caller of a peer owns is neither that of another caller nor of the peer.
 func TestCallersOfAPeerAreOwnersInEveryProfile(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		f, yaml := newFar(t)
 		b := open(t, "b", yaml+workerYAML("cat", "")+childYAML(t))

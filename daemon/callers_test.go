@@ -125,6 +125,7 @@ func (o *organisation) lastOf(method string) (last recorded) {
 }
 
 func TestAPartnerIsToldWhoCalls(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		f, yaml := newFar(t)
 		a, b := pair(t, transport, yaml+accessAll+"access: {rules: [{identity: '**'}]}\n")
@@ -194,6 +195,7 @@ func TestAPseudonymOutlivesARestart(t *testing.T) {
 }
 
 func TestRulesOfAPartnerTellCallersApart(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		_, yaml := newFar(t)
 		a, b := pair(t, transport, yaml+fmt.Sprintf(`access:
@@ -297,6 +299,7 @@ func TestCallersOfAPartnerDoNotShareKeys(t *testing.T) {
 }
 
 func TestCallersOfTheFrontsAreToldToo(t *testing.T) {
+	t.Parallel()
 	b, a := open(t, "b", "access: {rules: [{identity: spiffe://a.example/swpd, for: \"http:alice\"}]}\n"+modernYAML(t)), open(t, "a", httpYAML)
 	a.trusting("b", b, b.addrs[0])
 	b.trusting("a", a)

@@ -20,6 +20,7 @@ import (
 )
 
 func TestAPartnerThatCapturesLocalNamesIsReported(t *testing.T) {
+	t.Parallel()
 	b := open(t, "b", "")
 	a := open(t, "a", withCard(t)+"a2a: {workers: {one: {kinds: [b/report, report], command: cat}}}\n")
 	s := a.mustDial(a.addrs[0])

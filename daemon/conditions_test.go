@@ -560,6 +560,7 @@ func revoked(ctx context.Context, s *session, chain string) error {
 // Every profile, every transport: what is asked for under conditions is done if they are
 // met, and only then, and the peer is told which one is not.
 func TestPR13ConditionsHoldInEveryProfile(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		peers, deeds := conditioned(t, transport)
 		for i := range conditions {

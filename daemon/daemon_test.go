@@ -349,6 +349,7 @@ func (r *running) mustDial(address string) *session {
 }
 
 func TestServesOverEachTransport(t *testing.T) {
+	t.Parallel()
 	r := start(t, "")
 	if len(r.addrs) != 3 {
 		t.Fatalf("addresses %q, want 3", r.addrs)

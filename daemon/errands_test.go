@@ -192,6 +192,7 @@ func (h *hostile) arrived() (list func() string) {
 
 // A message with a target never goes to a partner that would ignore it.
 func TestAnOlderPartnerIsSentNoTarget(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		h.mu.Lock()
@@ -231,6 +232,7 @@ func TestAPartnerOfMCPAndA2AIsAskedNothingElse(t *testing.T) {
 }
 
 func TestEachErrandEndsInACircle(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "a2a: {workers: {one: {kinds: [report], command: cat}}}\n"+childYAML(t))
 		b.connected("a")
@@ -366,6 +368,7 @@ func servingErrands(t *testing.T) string {
 }
 
 func TestEachErrandReachesTheThirdEndpoint(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, "", "", servingErrands(t))
 		s := row[0].mustDial(row[0].addrs[transport])

@@ -79,6 +79,7 @@ func (r *running) awaitLine(profile, operation, name string) accessLine {
 const secret = "not-for-any-log"
 
 func TestEachOperationHasOneLine(t *testing.T) {
+	t.Parallel()
 	blob := []byte(secret)
 	sum := sha256.Sum256(blob)
 	record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("build.done"), Severity: []byte("info"), TaskID: []byte("t"), Body: blob}
@@ -194,6 +195,7 @@ func TestARefusalHasNoTextOfARule(t *testing.T) {
 }
 
 func TestWhatIsPassedOnNamesItsPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pairOf(t, transport, accessAll+ruleAll, accessAll+ruleAll+modernYAML(t))
 		a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
@@ -213,6 +215,7 @@ func TestWhatIsPassedOnNamesItsPartner(t *testing.T) {
 
 // What a partner refuses is told from what fails or is denied here.
 func TestARefusalByAPartnerIsNoFailureHere(t *testing.T) {
+	t.Parallel()
 	record := events.Record{EventID: []byte("e"), Timestamp: 1, EventType: []byte("b/hidden"), Severity: []byte("info"), TaskID: []byte("t")}
 	rows := []struct {
 		profileID, msgType       uint64

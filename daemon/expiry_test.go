@@ -14,6 +14,7 @@ import (
 // What a partner has shown is known here before it ends: as a warning, in the status and
 // as a metric. What it shows after it has renewed it takes that back.
 func TestTheEndOfAPartnersCertificateIsSaidBefore(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		dir := t.TempDir()
 		pki := filepath.Join(dir, "pki")

@@ -55,6 +55,7 @@ func refusedBy(t *testing.T, what string, err error, code string, o *organisatio
 }
 
 func TestStatesAreKeptAtAPartner(t *testing.T) {
+	t.Parallel()
 	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
 		far := profiles.Toward(s.Session, "b")
 		first := state.State{Blob: []byte("one")}
@@ -273,6 +274,7 @@ func bodies(t *testing.T, sub *events.Subscription, n int) (list []string, curso
 }
 
 func TestEventsOfAPartner(t *testing.T) {
+	t.Parallel()
 	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
 		far := profiles.Toward(s.Session, "b")
 		byName := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:b/k,severity:info"})
@@ -321,6 +323,7 @@ func TestEventsOfAPartner(t *testing.T) {
 
 // A partner is subscribed to once, however many subscribe here to the same.
 func TestManySubscriptionsShareOneAtThePartner(t *testing.T) {
+	t.Parallel()
 	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
 		const many = 600 // more than a connection may have
 		subs := make([]*events.Subscription, many)
@@ -402,6 +405,7 @@ func TestADurableSubscriptionAtAPartnerMissesNothingWhenTheLinkIsCut(t *testing.
 }
 
 func TestCardsAndToolsOfAPartner(t *testing.T) {
+	t.Parallel()
 	const yaml = "tooldisc:\n  tools:\n    - {tool_id: adder, name: Adder, version: '1', schema_ref: 'sha256:" +
 		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae'}\n"
 	everywhere(t, yaml, func(t *testing.T, a, b *organisation, s *session) {
@@ -422,6 +426,7 @@ func TestCardsAndToolsOfAPartner(t *testing.T) {
 }
 
 func TestMethodsOfAnEndpointAreCalledByTarget(t *testing.T) {
+	t.Parallel()
 	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
 		far := profiles.Toward(s.Session, "b")
 		for _, method := range []string{"b/swp.ping", "b/swp.info"} {
@@ -448,6 +453,7 @@ func TestMethodsOfAnEndpointAreCalledByTarget(t *testing.T) {
 }
 
 func TestAnIdentityIsToldOfPartnersThatItsRulesReach(t *testing.T) {
+	t.Parallel()
 	for rule, want := range map[string][]string{
 		"{identity: '**'}": {"b"},
 		"{identity: '**', profile: [rpc, events], name: ['swp.*', 'b/orders']}":            {"b"},
@@ -462,6 +468,7 @@ func TestAnIdentityIsToldOfPartnersThatItsRulesReach(t *testing.T) {
 }
 
 func TestWhatCannotGoToAPartnerIsRefused(t *testing.T) {
+	t.Parallel()
 	everywhere(t, "", func(t *testing.T, a, b *organisation, s *session) {
 		blob := state.State{Blob: []byte("kept nowhere")}
 		for target, want := range map[string]string{
@@ -486,6 +493,7 @@ func TestWhatCannotGoToAPartnerIsRefused(t *testing.T) {
 }
 
 func TestARefusalSaysAtWhichEndItIs(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b := open(t, "b", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: state, operation: get}]}\n")
 		a := open(t, "a", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: state, operation: put, name: 'b/*'}, {identity: '**', profile: events, operation: publish, name: here}]}\n")
@@ -575,6 +583,7 @@ func becomes(t *testing.T, s profiles.Session, id string, want relay.State) {
 }
 
 func TestDeliveriesArePassedOnToAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "")
 		_, s := relayPeer(t, a.running, a.addrs[transport])
@@ -614,6 +623,7 @@ func TestDeliveriesArePassedOnToAPartner(t *testing.T) {
 }
 
 func TestDeliveriesWaitForAPartnerThatIsAway(t *testing.T) {
+	t.Parallel()
 	yaml := "relay: {max_attempts: 1}\n"
 	b := open(t, "b", yaml)
 	a := open(t, "a", yaml)
@@ -675,6 +685,7 @@ func TestDeliveriesWaitForAPartnerThatIsAway(t *testing.T) {
 }
 
 func TestADeliveryThatAPartnerRefusesIsDead(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b := open(t, "b", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: relay, name: open}]}\n")
 		a := open(t, "a", "access: {rules: [{identity: '**', profile: rpc}, {identity: '**', profile: relay, operation: publish, name: 'b/*'}]}\n")
@@ -701,6 +712,7 @@ func TestADeliveryThatAPartnerRefusesIsDead(t *testing.T) {
 
 // A worker in the configuration of a partner has no name: its kind does.
 func TestWorkersOfAPartnerAreFoundByTheirKind(t *testing.T) {
+	t.Parallel()
 	const workers = "a2a: {workers: {one: {kinds: [report], command: cat}}}\n"
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a := inARow(t, transport,
@@ -782,6 +794,7 @@ func TestAgentsAndToolsOfPartnersAreListed(t *testing.T) {
 }
 
 func TestAServerOfAPartnerThatCannotBeReadIsNamed(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, _ := pairOf(t, transport, "access: {rules: [{identity: '**', profile: mcp, name: 'b/broken/**'}]}\n",
 			"mcp: {servers: {broken: {command: 'false'}, hidden: {command: 'false'}}}\n")
@@ -830,6 +843,7 @@ func TestASubscriptionThatThePartnersRulesStopIsRefusedThere(t *testing.T) {
 }
 
 func TestARuleTakenAwayEndsASubscription(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		const open = "access: {rules: [{identity: '**', profile: [rpc, events]}]}\n"
 		a, b := pairOf(t, transport, open, open)
@@ -861,6 +875,7 @@ func TestARuleTakenAwayEndsASubscription(t *testing.T) {
 
 // One client that asks for what it may not have at a partner must not cut the link of all.
 func TestDenialsAtAPartnerDoNotCutTheLink(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pairOf(t, transport, ruleAll, "access: {rules: [{identity: 'spiffe://a.example/**', profile: rpc}]}\n")
 		s := a.mustDial(a.addrs[transport])
@@ -879,6 +894,7 @@ func TestDenialsAtAPartnerDoNotCutTheLink(t *testing.T) {
 
 // One client that sends what a partner finds wrong must not cut the link of all.
 func TestWrongMessagesOfACallerDoNotCutTheLink(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pairOf(t, transport, ruleAll, ruleAll)
 		p := newPeople(t)

@@ -34,6 +34,7 @@ func publishing(t *testing.T, s profiles.Session, topic, id string, octets int) 
 }
 
 func TestWhatWaitsForAPartnerHasABound(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a := alone(t, "relay: {max_payload: 4KiB, waiting: 1}\n", "queue: {messages: 3, size: 10KiB}") // an eighth is for other publishers
 		_, s := relayPeer(t, a.running, a.addrs[transport])
@@ -107,6 +108,7 @@ func next(t *testing.T, c *relay.Consumer) *relay.Delivery {
 }
 
 func TestConsumersAttachAtAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "relay: {backoff: 1ms}\n")
 		here, s := relayPeer(t, a.running, a.addrs[transport])
@@ -360,6 +362,7 @@ func TestAConsumerIsToldWhyThereIsNoWayToAPartner(t *testing.T) {
 }
 
 func TestWhyAPartnerTakesNoDeliveriesIsToldOnBothSidesOfTheQueue(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pairOf(t, transport, ruleAll+"relay: {backoff: 10ms}\n", ruleAll+"relay: {waiting: 1}\n")
 		_, s := relayPeer(t, a.running, a.addrs[transport])
@@ -417,6 +420,7 @@ func TestWhyAPartnerTakesNoDeliveriesIsToldOnBothSidesOfTheQueue(t *testing.T) {
 
 // A name that no endpoint on the way has for a partner is one of the last; an address is not.
 func TestADeliveryToAnAddressThatLeadsNowhereIsDead(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "")
 		here, s := relayPeer(t, a.running, a.addrs[transport])
@@ -553,6 +557,7 @@ func TestAPublisherIsToldWhatBecameOfItAtAPartner(t *testing.T) {
 }
 
 func TestAPublisherIsToldAfterALostLinkAndARestart(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b, a := open(t, "b", ""), open(t, "a", "")
 		b.trusting("a", a)
@@ -657,6 +662,7 @@ func underConditions(t *testing.T, transport int) (a, b *organisation) {
 // A delivery that waits for a partner goes there later under what it was accepted under: as its
 // publisher, with its hints, and with its credentials, if they are still of use.
 func TestConditionsOfStoredDeliveriesGoToPartners(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := underConditions(t, transport)
 		if err := b.end(); err != nil {

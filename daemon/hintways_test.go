@@ -138,6 +138,7 @@ func TestCallersOverHTTPSetHintsInAHeader(t *testing.T) {
 
 // Hints go with messages of every profile to a partner, which compares them again.
 func TestHintsCrossToPartnersWithEveryProfile(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pairOf(t, transport, "", "endpoint: {hints: {region: eu-west-1, pii: false}}\n"+
 			strings.Replace(modernYAML(t), "      command:", "      hints: {region: eu}\n      command:", 1))

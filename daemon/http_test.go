@@ -92,6 +92,7 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 }
 
 func TestCallersOverHTTPReachServersOfPartners(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b := open(t, "b", modernYAML(t))
 		a := open(t, "a", httpYAML)

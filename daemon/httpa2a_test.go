@@ -133,6 +133,7 @@ func data(s *bufio.Scanner) string {
 }
 
 func TestAnA2AStreamGoesOnWhenTheLinkIsCut(t *testing.T) {
+	t.Parallel()
 	b, a := open(t, "b", ""), open(t, "a", httpYAML)
 	link, address := newTunnel(t, b.addrs[0])
 	a.trusting("b", b, address)

@@ -85,6 +85,7 @@ func TestRS11BodiesOverHTTPAreInTheBudget(t *testing.T) {
 
 // A caller without a rule sends nothing but the head of a request with a large body.
 func TestRS11LargeBodiesOfCallersWithoutRulesAreNotRead(t *testing.T) {
+	t.Parallel()
 	d := open(t, "a", httpYAML+modernYAML(t)+"access: {rules: [{identity: 'http:alice', profile: rpc}]}\n")
 	for _, path := range []string{"/mcp", "/a2a/x"} {
 		conn := announce(t, d.front(), path, 1<<20, 0, "Authorization: Bearer secret-a")

@@ -86,6 +86,7 @@ const (
 // Callers of every kind see of a server of a partner what the rules here let them use,
 // in both eras; and hear of it when the rules change, while calls go on.
 func TestListsShowWhatMayBeUsed(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		yaml := strings.Replace(strings.Replace(childYAML(t), "child:", "lists:", 1), childEnv+": '1'", childEnv+": lists", 1)
 		a, _ := pairOf(t, transport, httpYAML+listsAccess, yaml)

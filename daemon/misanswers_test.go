@@ -446,6 +446,7 @@ func wrongConsumers() map[string]wrong {
 // A wrong answer is one error that names the partner, and is logged and counted. Nothing of
 // it is shown, and the link serves others before and afterwards.
 func TestPR19AWrongAnswerIsAnErrorThatNamesThePartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		s := a.mustDial(a.addrs[transport])

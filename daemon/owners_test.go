@@ -37,6 +37,7 @@ func remembers() a2a.WorkerFunc {
 // An agent that has declared itself over a session, here or at a partner, sees this
 // endpoint and not its callers.
 func TestPR04CallersDoNotReachEachOthersTasksOfAnAgentOverASession(t *testing.T) {
+	t.Parallel()
 	b, a := open(t, "b", ""), open(t, "a", httpYAML)
 	a.trusting("b", b, b.addrs[0])
 	b.trusting("a", a)

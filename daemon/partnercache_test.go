@@ -120,6 +120,7 @@ func TestWhatAPartnerRefusesIsNotToldWhileItIsAway(t *testing.T) {
 
 // The schema of a tool of a partner is a state of the partner's endpoint.
 func TestTheSchemaOfAToolOfAPartnerIsAState(t *testing.T) {
+	t.Parallel()
 	const schema = `{ "type": "object" }`
 	file := filepath.Join(t.TempDir(), "schema.json")
 	if err := os.WriteFile(file, []byte(schema), 0o600); err != nil {

@@ -268,6 +268,7 @@ const modernCall = `{ "jsonrpc":"2.0", "id":9007199254740993.0, "method":"tools/
 	`"params":{"name":"\u0065xact","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}} }`
 
 func TestModernRequestsReachAPartnerOctetForOctet(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, _ := pair(t, transport, modernYAML(t))
 		got := a.mustDial(a.addrs[0]).mustAsk(t, "b/modern", modernCall)
@@ -378,6 +379,7 @@ func misnamed(o *organisation) *organisation {
 }
 
 func TestWrongIdentityInTheEntryOfAPartnerIsNamedAndNoAuthorityAdvised(t *testing.T) {
+	t.Parallel()
 	const why = "partner b is configured as spiffe://b.example/swpx, but spiffe://b.example/swpd "
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := open(t, "a", ""), open(t, "b", "")
@@ -484,6 +486,7 @@ func TestAReloadRefusesTheOwnIdentityAsAPartner(t *testing.T) {
 }
 
 func TestLegacySessionsReachAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, _ := pair(t, transport, childYAML(t))
 		s, other := a.mustDial(a.addrs[transport]), a.mustDial(a.addrs[transport])
@@ -524,6 +527,7 @@ func (s *session) begin(t *testing.T, target string) string {
 }
 
 func TestALegacySessionOutlivesTheLink(t *testing.T) {
+	t.Parallel()
 	b, a := open(t, "b", childYAML(t)), open(t, "a", "")
 	link, address := newTunnel(t, b.addrs[0])
 	a.trusting("b", b, address)
@@ -562,6 +566,7 @@ func TestALegacySessionOutlivesTheLink(t *testing.T) {
 // The partner is back before anybody notices that it was killed, and knows the session no
 // more: whether the tool ran is as little known as after a lost connection.
 func TestACallOfALegacySessionAtAPartnerThatWasKilledIsNotSaidToBeUnknown(t *testing.T) {
+	t.Parallel()
 	b, a := open(t, "b", childYAML(t)), open(t, "a", "")
 	link, address := newTunnel(t, a.addrs[0])
 	a.trusting("b", b)
@@ -606,6 +611,7 @@ func TestACallOfALegacySessionAtAPartnerThatWasKilledIsNotSaidToBeUnknown(t *tes
 // A link that begins anew is another one: clients are told that the session is unknown,
 // and open one.
 func TestLegacySessionsEndWithTheirLink(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string][2]string{
 		"changed": {"addresses: [swp", "in_flight: 100, addresses: [swp"},
 		"removed": {"  b: {", "  other: {"},
@@ -694,6 +700,7 @@ func TestLinksThatBeginAnewLetRequestsEnd(t *testing.T) {
 }
 
 func TestOP03StopDoesNotWaitForWhoListensAtAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, _ := pair(t, transport, childYAML(t))
 		s := a.mustDial(a.addrs[transport])
@@ -753,6 +760,7 @@ func TestOP03StopDoesNotWaitForPartnersThatListen(t *testing.T) {
 }
 
 func TestCancelledRequestsAreCancelledBehindAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, modernYAML(t))
 		s := a.mustDial(a.addrs[transport])

@@ -169,6 +169,7 @@ func follow(t *testing.T, d *a2a.Delivery, until string) (events []string, resul
 }
 
 func TestATaskGoesOnWhenTheLinkIsCut(t *testing.T) {
+	t.Parallel()
 	b, a := open(t, "b", ""), open(t, "a", "")
 	link, address := newTunnel(t, b.addrs[0])
 	a.trusting("b", b, address)

@@ -102,6 +102,7 @@ func (s *session) show(t *testing.T, chain string, credential, delegation []byte
 
 // What is done under a chain here is done under it at the partner, or not at all.
 func TestCredentialsGoToPartners(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		f, backend := newFar(t)
 		near, _ := credYAML(t, true)

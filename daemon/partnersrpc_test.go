@@ -48,6 +48,7 @@ func (f *far) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestCallsReachAPartnerOctetForOctet(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		f, yaml := newFar(t)
 		a, _ := pair(t, transport, yaml)
@@ -89,6 +90,7 @@ func TestCallsReachAPartnerOctetForOctet(t *testing.T) {
 }
 
 func TestCancelReachesTheMethodBehindAPartner(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		f, yaml := newFar(t)
 		a, _ := pair(t, transport, yaml)
@@ -145,6 +147,7 @@ func TestAKeyIsOneKeyFromEndToEnd(t *testing.T) {
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func TestTraceParentCrossesAndTraceStateDoesNot(t *testing.T) {
+	t.Parallel()
 	for trace, want := range map[string][2]string{"parent": {parent, ""}, "full": {parent, "x=1"}, "none": {}} {
 		t.Run(trace, func(t *testing.T) {
 			f, yaml := newFar(t)
@@ -211,6 +214,7 @@ func TestHintsOfOneCallerStayThoseOfItsCalls(t *testing.T) {
 }
 
 func TestDeadlineReachesThePartner(t *testing.T) {
+	t.Parallel()
 	f, yaml := newFar(t)
 	a, _ := pair(t, 0, yaml)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -12,6 +12,7 @@ import (
 
 // Each of three organisations in a row refuses, and says that it was who did.
 func TestARefusalSaysWhoseItIs(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport,
 			"access: {rules: [{identity: 'spiffe://a.example/**', profile: [mcp, rpc, a2a], name: ['b/modern/**', 'b/c/**', 'b/swp.*', 'b/secret', 'b/x/*']}]}\n",

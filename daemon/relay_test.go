@@ -39,6 +39,7 @@ func relayPeerWith(t *testing.T, r *running, address string, o relay.Options) (*
 }
 
 func TestDeliveriesAreKeptOverARestartAndCounted(t *testing.T) {
+	t.Parallel()
 	r := start(t, "relay: {max_payload: 4}\n")
 	ctx := t.Context()
 	_, publisher := relayPeer(t, r, r.addrs[0])

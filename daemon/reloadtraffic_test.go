@@ -71,6 +71,7 @@ func newAnswering(t *testing.T) *answering {
 // What carries out tasks comes, changes and goes while tasks are under way: each task
 // gets its result, or the reason why nobody carries it out.
 func TestThoseWhoCarryOutTasksChangeUnderTraffic(t *testing.T) {
+	t.Parallel()
 	message := func(text string) string {
 		return fmt.Sprintf(`{"message":{"role":"ROLE_USER","parts":[{"text":%q}],"messageId":"1"}}`, text)
 	}
@@ -604,6 +605,7 @@ func TestTheTimesOfStoredDataChangeUnderTraffic(t *testing.T) {
 }
 
 func TestTheCollectorOfSpansChangesUnderTraffic(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		first, inFirst := collected(t)
 		second, inSecond := collected(t)
@@ -653,6 +655,7 @@ func TestTheCollectorOfSpansChangesUnderTraffic(t *testing.T) {
 }
 
 func TestForwardingOfCredentialsChangesUnderTraffic(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		f, backend := newFar(t)
 		near, _ := credYAML(t, false)

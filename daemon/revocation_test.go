@@ -537,8 +537,11 @@ func (v *victim) alone() {
 }
 
 func TestTL15RevocationEndsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
 	found := new(revocations)
+	t.Cleanup(func() { found.compare(t) }) // after all of them
 	overTLSAndQUIC(t, func(t *testing.T, link int) {
+		t.Parallel()
 		for _, c := range columns {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
@@ -546,7 +549,6 @@ func TestTL15RevocationEndsWhatIsUnderWay(t *testing.T) {
 			})
 		}
 	})
-	found.compare(t)
 }
 
 // begun is a row under way.

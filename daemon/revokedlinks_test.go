@@ -138,6 +138,7 @@ func (c *revokesLink) judge(t *testing.T, link int) {
 }
 
 func TestTL15RevocationOfAPartnerEndsWhatItHasUnderWay(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, link int) {
 		for _, c := range linkColumns {
 			t.Run(c.name, func(t *testing.T) {

@@ -465,6 +465,7 @@ func TestSDLTasksReachWorkersAndTheirStatesComeBack(t *testing.T) {
 
 // The time budget of a task is its deadline; a budget of 0 sets none.
 func TestSDLTaskFailsAtTheEndOfItsBudget(t *testing.T) {
+	t.Parallel()
 	a := open(t, "a", sdlOpen)
 	began := make(chan struct{}, 1)
 	a.agent("digger", func(ctx context.Context, _ *a2a.Task, _ func(string, []byte) error) ([]byte, error) {

@@ -135,6 +135,7 @@ func callSDL(t *testing.T, on profiles.Caller, body string) string {
 
 // The daemons on the way speak no A2A-SDL: they have neither an agent_id nor keys.
 func TestSDLCrossesOctetForOctet(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "")
 		agent := &recorder{came: make(chan string, 1), answer: "\n{ \"any\": 1.50 }"}
@@ -174,6 +175,7 @@ func TestSDLCrossesOctetForOctet(t *testing.T) {
 
 // No daemon on the way has a key: c alone verifies and decrypts.
 func TestSDLIsSealedFromEndToEnd(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		c := open(t, "c", "")
 		keys := newSDLKeys(t, c.dir)
@@ -212,6 +214,7 @@ func TestSDLIsSealedFromEndToEnd(t *testing.T) {
 
 // states as above, of tasks whose worker is at a partner.
 func TestStatesOfTasksAtAPartnerComeBack(t *testing.T) {
+	t.Parallel()
 	b := open(t, "b", sdlOpen)
 	a := open(t, "a", "")
 	b.trusting("a", a)
@@ -329,6 +332,7 @@ func refusal(t *testing.T, on profiles.Caller, v canonical.Value) (code, reason,
 }
 
 func TestRulesOfBothEndsHoldForSDL(t *testing.T) {
+	t.Parallel()
 	const (
 		open1 = "sdl: {agent_id: " + sdlServer + ", tools: {allow: sys.ping}}\n"
 		as    = "agents: [{identity: '**', agent_ids: [" + sdlCaller + ", did:key:second]}]"
@@ -369,6 +373,7 @@ func TestRulesOfBothEndsHoldForSDL(t *testing.T) {
 }
 
 func TestSDLEndsInACircle(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := pair(t, transport, "")
 		far := profiles.Marked(profiles.Toward(a.speak(t).Session, "b"), func(env *e1.Envelope) {

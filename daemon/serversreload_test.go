@@ -81,6 +81,7 @@ func (r *running) reloads() (answer Reloaded) {
 // What is changed again and again serves every request that comes meanwhile; what is not
 // changed keeps its process.
 func TestServersAreChangedUnderTraffic(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		r := start(t, "mcp:\n  servers:\n"+serverYAML(t, "kept", "1")+serverYAML(t, "busy", "modern", ", ROUND: '0'")+serverYAML(t, "other", "1", ", TURN: '0'"))
 		s := r.mustDial(r.addrs[transport])

@@ -133,6 +133,7 @@ func soon[T any](t *testing.T, c <-chan T) (v T) {
 const numbers = "slip: {agents: {0: coordinator, 1: planner, 2: sleeper}, relay: [%s]}\n"
 
 func TestSLIPBetweenAgentsOfTwoOrganisations(t *testing.T) {
+	t.Parallel()
 	for i, transport := range []string{"tls", "quic"} {
 		t.Run(transport, func(t *testing.T) {
 			a := open(t, "a", fmt.Sprintf(numbers, ""))
@@ -196,6 +197,7 @@ func TestSLIPBetweenAgentsOfTwoOrganisations(t *testing.T) {
 
 // What a message is under here it is under at the partner, which has its own declarations.
 func TestConditionsOfSLIPGoToPartners(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, b := underConditions(t, transport)
 		planner := b.speaksAs(b.addrs[transport], "planner", "region=eu-west-1")
@@ -267,6 +269,7 @@ func TestSLIPIsDeniedToOthers(t *testing.T) {
 
 // Agents that have joined again hear each other again.
 func TestSLIPGoesOnAfterTheLinkOrEitherEndWasLost(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		b, a := open(t, "b", ""), open(t, "a", "")
 		var coordinator, planner *slipAgent
@@ -297,6 +300,7 @@ func TestSLIPGoesOnAfterTheLinkOrEitherEndWasLost(t *testing.T) {
 
 // SLIP goes to agents that a partner announces itself, and no further: whoever sends is told.
 func TestSLIPToAnAgentBehindAPartnersPartnerIsRefused(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		row := inARow(t, transport, "", "", "")
 		coordinator, planner := row[0].speaks(row[0].addrs[transport], "coordinator"), row[2].speaks(row[2].addrs[transport], "planner")

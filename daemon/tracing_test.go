@@ -47,6 +47,7 @@ func collected(t *testing.T) (url string, spans func() []*tracepb.Span) {
 }
 
 func TestSpansOfADaemonJoinTheTracesOfItsPeers(t *testing.T) {
+	t.Parallel()
 	const traceID, parentID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	url, spans := collected(t)
 	r := start(t, "telemetry: {otlp: '"+url+"'}\n")

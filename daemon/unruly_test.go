@@ -157,6 +157,7 @@ func TestPR19AnACKForAnotherDeliveryIsNoCustody(t *testing.T) {
 
 // What nobody has asked for costs the partner its connection, and nobody else anything.
 func TestPR19AFloodThatNobodyAskedForEndsTheConnectionAndNoOther(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		s := a.mustDial(a.addrs[transport])
@@ -380,6 +381,7 @@ func TestPR19AnEndlessListOfAgentsIsBounded(t *testing.T) {
 }
 
 func TestPR19APartnerThatSaysTooMuchOfItselfIsNoPartner(t *testing.T) {
+	t.Parallel()
 	a, h := atHostile(t, 0, "")
 	honest := h.info
 	for i, info := range [][]byte{

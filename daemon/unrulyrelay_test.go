@@ -156,6 +156,7 @@ func TestPR19ASilentPartnerIsToldToWhoAttaches(t *testing.T) {
 
 // What a partner says of deliveries is believed of those that it was given, and else told.
 func TestPR19AWrongStatusOfADeliveryIsToldAsOne(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(m *told, id []byte){
 		"of another": func(m *told, _ []byte) {
 			m.answer(relay.TypeStatus, encode(&relay.Status{DeliveryID: []byte("another"), State: []byte(relay.Acked), Attempts: 1}))

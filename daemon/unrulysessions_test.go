@@ -107,6 +107,7 @@ func TestPR19AnInitializeThatIsNeverAnsweredIsGivenUpWithItsClient(t *testing.T)
 // Messages of a session that nobody waits for are dropped beyond a bound, and its requests
 // refused, while others are served.
 func TestPR19ASessionThatNeverStopsTalkingHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		stop := make(chan struct{})

@@ -47,6 +47,7 @@ func (s *session) hand(t *testing.T, task *a2a.Task, opts a2a.SendOptions) (mess
 }
 
 func TestWorkersCarryOutTasksAndAreCounted(t *testing.T) {
+	t.Parallel()
 	r := start(t, workerYAML(`echo "$SWP_TASK_KIND $KEY"; cat; test $SWP_TASK_KIND = k`, ""))
 	for i, address := range r.addrs {
 		s := r.mustDial(address)
