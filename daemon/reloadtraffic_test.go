@@ -486,10 +486,11 @@ func TestTheNameAndTheBoundsOfSDLChangeUnderTraffic(t *testing.T) {
 	r := start(t, sdlOpen+sdlAccess)
 	s := r.speak(t)
 	const renamed = "did:web:other.example"
+	names := []string{sdlServer, renamed} // the first until it is refused, then the second: refusals end a session
 	l := under(t, func() error {
-		for _, name := range []string{sdlServer, renamed} { // the first until the change, then the second
+		for ; len(names) > 0; names = names[1:] {
 			v := sdlToolCall("sys.ping")
-			v = v.With("to", v.Get("to").With("agent_id", canonical.String(name)))
+			v = v.With("to", v.Get("to").With("agent_id", canonical.String(names[0])))
 			if ok, _ := s.ask(t, sdl.JSON, v).Payload.Get("ok").Bool(); ok {
 				return nil
 			}
