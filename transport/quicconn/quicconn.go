@@ -77,6 +77,7 @@ const (
 // config returns the QUIC parameters of both sides.
 func (o Options) config() *quic.Config {
 	return &quic.Config{
+		Versions:                       []quic.Version{quic.Version1},
 		HandshakeIdleTimeout:           o.HandshakeTimeout,
 		MaxIdleTimeout:                 idleTimeout,
 		InitialStreamReceiveWindow:     streamWindow / 2,

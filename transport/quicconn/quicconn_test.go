@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -373,6 +374,17 @@ type tickets struct {
 func (c *tickets) Put(key string, s *tls.ClientSessionState) {
 	c.puts++
 	c.ClientSessionCache.Put(key, s)
+}
+
+func TestTL02AnotherVersionOfQUICIsNotSpoken(t *testing.T) {
+	s := listen(t, quicconn.Options{})
+	_, err := s.bare(t, func(_ *tls.Config, qc *quic.Config) { qc.Versions = []quic.Version{quic.Version2} })
+	if other, ok := errors.AsType[*quic.VersionNegotiationError](err); !ok || !slices.Contains(other.Theirs, quic.Version1) || slices.Contains(other.Theirs, quic.Version2) {
+		t.Errorf("a client of QUIC v2: %v, want that this side has v1 only", err)
+	}
+	if _, err := s.bare(t, func(_ *tls.Config, qc *quic.Config) { qc.Versions = []quic.Version{quic.Version2, quic.Version1} }); err != nil {
+		t.Errorf("a client that has both: %v", err)
+	}
 }
 
 func TestTL08NoTicketIsOfferedAndEarlyDataIsNotAccepted(t *testing.T) {
