@@ -111,6 +111,7 @@ var rules = []rule{
 	{"internal/agents/slipa2a", []string{"internal/jsonobject", "internal/bridge/a2abinding", "profiles/a2a", "slip/*"}, nil, "before any agent: no SDK, no store, no transport"},
 	{"internal/agents/*", []string{"internal/jsonobject", "internal/bridge/a2abinding", "internal/bridge/a2aowners", "profiles/...", "transport/...", "e1"}, nil, "programs on top of the profiles; what they say as agents of A2A is said as the bridges say it"},
 
+	{"conformance", []string{"..."}, []string{"github.com/quic-go/quic-go"}, "plays vectors through the real endpoint; its peer over QUIC breaks the rules, which a connection of quicconn never does"},
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
 	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},
 	{"daemon/internal/boundlog", []string{"internal/plain"}, []string{"go.uber.org/zap"}, "log lines of bounded size and number"},

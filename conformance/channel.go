@@ -11,15 +11,16 @@ import (
 
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/quicconn"
 	"github.com/slimwire/swp/transport/tlsconn"
 	"github.com/slimwire/swp/vectors"
 )
 
 const loopback = "127.0.0.1:0"
 
-// buildChannel sets an endpoint with recording profiles on one side of a real
-// mutual TLS channel over loopback, and a peer on the other that does what the
-// input says of it. Handshakes run as they would anywhere else.
+// buildChannel sets an endpoint with recording profiles on one side of a real channel over
+// loopback, TLS or QUIC, and a peer on the other that does what the input says of it.
+// Handshakes run as they would anywhere else.
 func buildChannel(s *stage) error {
 	c := s.in.Channel
 	if c == nil {
@@ -35,7 +36,7 @@ func buildChannel(s *stage) error {
 	if err != nil {
 		return err
 	}
-	own, err := ca.issue("spiffe://endpoint.invalid/under-test", nil)
+	own, err := ca.issue(ownIdentity, nil)
 	if err != nil {
 		return err
 	}
@@ -53,13 +54,17 @@ func buildChannel(s *stage) error {
 	if err != nil {
 		return err
 	}
-	switch c.Endpoint {
-	case "", "accept":
-		return s.acceptChannel(ep, policy, theirs)
-	case "dial":
-		return s.dialChannel(ep, policy, theirs)
+	switch c.Transport + " " + c.Endpoint {
+	case " ", " accept":
+		return s.acceptTLS(ep, policy, theirs)
+	case " dial":
+		return s.dialTLS(ep, policy, theirs)
+	case vectors.QUIC + " ", vectors.QUIC + " accept":
+		return s.acceptQUIC(ep, policy, theirs)
+	case vectors.QUIC + " dial":
+		return s.dialQUIC(ep, policy, theirs)
 	}
-	return fmt.Errorf("channel.endpoint is %q", c.Endpoint)
+	return fmt.Errorf("channel.transport is %q, channel.endpoint %q", c.Transport, c.Endpoint)
 }
 
 // peerConfig is the peer's side of TLS. It takes whoever it meets: it is not
@@ -76,9 +81,12 @@ func peerConfig(ca *authority, c *vectors.Channel) (*tls.Config, error) {
 	if cert != nil {
 		config.Certificates = []tls.Certificate{*cert}
 	}
-	switch c.PeerMaxVersion {
-	case "", "1.3":
-	case "1.2":
+	if c.PeerProtocol != "" {
+		config.NextProtos = []string{c.PeerProtocol}
+	}
+	switch {
+	case c.PeerMaxVersion == "", c.PeerMaxVersion == "1.3":
+	case c.PeerMaxVersion == "1.2" && c.Transport == "":
 		config.MaxVersion = tls.VersionTLS12
 	default:
 		return nil, fmt.Errorf("peer_max_version is %q", c.PeerMaxVersion)
@@ -86,8 +94,40 @@ func peerConfig(ca *authority, c *vectors.Channel) (*tls.Config, error) {
 	return config, nil
 }
 
-// acceptChannel has the endpoint listen and the peer dial.
-func (s *stage) acceptChannel(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
+// acceptQUIC has the endpoint listen and the peer dial.
+func (s *stage) acceptQUIC(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
+	ln, err := quicconn.Listen(loopback, policy, quicconn.Options{OnSecurity: s.channelFailed})
+	if err != nil {
+		return err
+	}
+	s.tasks.Go(func() { _ = ep.Serve(s.ctx, ln) })
+	tr, err := s.quicSocket()
+	if err != nil {
+		return err
+	}
+	return s.newQUICPeer(tr, ln.Addr(), theirs)
+}
+
+// dialQUIC has the peer listen and the endpoint dial.
+func (s *stage) dialQUIC(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
+	tr, err := s.quicSocket()
+	if err != nil {
+		return err
+	}
+	if err := s.newQUICPeer(tr, nil, theirs); err != nil {
+		return err
+	}
+	s.tasks.Go(func() {
+		conn, err := quicconn.Dial(s.ctx, tr.Conn.LocalAddr().String(), policy, quicconn.Options{OnSecurity: s.channelFailed})
+		if err == nil {
+			s.attach(ep, conn, "a")
+		}
+	})
+	return nil
+}
+
+// acceptTLS has the endpoint listen and the peer dial.
+func (s *stage) acceptTLS(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
 	ln, err := tlsconn.Listen(loopback, policy, tlsconn.Options{OnSecurity: s.channelFailed})
 	if err != nil {
 		return err
@@ -101,8 +141,8 @@ func (s *stage) acceptChannel(ep *endpoint.Endpoint, policy *transport.Policy, t
 	return nil
 }
 
-// dialChannel has the peer listen and the endpoint dial.
-func (s *stage) dialChannel(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
+// dialTLS has the peer listen and the endpoint dial.
+func (s *stage) dialTLS(ep *endpoint.Endpoint, policy *transport.Policy, theirs *tls.Config) error {
 	ln, err := net.Listen("tcp", loopback) //nolint:noctx // loopback
 	if err != nil {
 		return err
@@ -129,7 +169,8 @@ func (s *stage) channelPeer(tcp net.Conn, side func(net.Conn) *tls.Conn) {
 	conn := side(wire)
 	s.onClose(func() { _ = tcp.Close() })
 	p := s.newWirePeer("a", conn)
-	p.flip = func() { wire.armed.Store(true) }
+	p.flip = func(int) { wire.armed.Store(true) }
+	p.flipped = func() bool { return !wire.armed.Load() }
 	s.peers["a"] = &channelPeer{wirePeer: p}
 }
 
@@ -146,14 +187,20 @@ type damager struct {
 
 func (d *damager) Write(p []byte) (int, error) {
 	if len(p) > 0 && d.armed.Swap(false) {
-		p = slices.Clone(p)
-		p[len(p)-1] ^= 1 // within the protected part of the record
+		p = damaged(p)
 	}
 	return d.Conn.Write(p)
 }
 
+// damaged returns a record or packet with a bit of its protected part inverted.
+func damaged(p []byte) []byte {
+	p = slices.Clone(p)
+	p[len(p)-1] ^= 1
+	return p
+}
+
 // channelFailed records the security failure that ended a channel. A step during which this
-// happened counts as refused, whatever its frames.
+// happened counts as refused.
 func (s *stage) channelFailed(ev transport.SecurityEvent) {
 	s.change(func() {
 		p := &s.steps[s.step]
@@ -191,6 +238,7 @@ func (s *stage) refusePlaintext(c *vectors.Channel) error {
 type noPeer struct{}
 
 func (noPeer) send([]byte, bool) span { return span{1, 1} }
+func (noPeer) altered() bool          { return false }
 func (noPeer) hangUp() error          { return nil }
 func (noPeer) ended() bool            { return true }
 func (noPeer) waiting() bool          { return false }

@@ -28,7 +28,17 @@ func buildGateway(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.peers[vectors.JSONConn] = s.newGateway(m.Client(session))
+	g, client := s.newGateway(), m.Client(session)
+	g.notify = func(octets []byte) { _ = client.Notify(g.ctx, "", "", octets) }
+	g.ask = func(octets []byte, m *mcpmap.Message) {
+		result, err := client.Do(g.ctx, &mcpmap.Call{Octets: octets, Events: mcpmap.Events{Notification: g.reply}})
+		if err != nil {
+			g.reply(mcpmap.AppendFailure(nil, m.ID(), err))
+			return
+		}
+		g.reply(result.Octets)
+	}
+	s.peers[vectors.JSONConn] = g
 	return nil
 }
 
@@ -70,9 +80,11 @@ func (f farEndpoint) hangUp() error { return f.ep.Close() }
 // output are JSON-RPC.
 type gateway struct {
 	s      *stage
-	client *mcpmap.Client
 	ctx    context.Context
 	cancel context.CancelFunc
+
+	ask    func(octets []byte, request *mcpmap.Message) // replies when the answer comes
+	notify func(octets []byte)                          // does not wait for an answer
 
 	// Guarded by the stage's mu.
 	calls  int // in flight
@@ -81,8 +93,8 @@ type gateway struct {
 	taken  int
 }
 
-func (s *stage) newGateway(client *mcpmap.Client) *gateway {
-	g := &gateway{s: s, client: client}
+func (s *stage) newGateway() *gateway {
+	g := &gateway{s: s}
 	g.ctx, g.cancel = context.WithCancel(s.ctx)
 	return g
 }
@@ -94,21 +106,18 @@ func (g *gateway) send(octets []byte, _ bool) span {
 		return span{1, 0}
 	}
 	if m.Kind() == mcpmap.Notification {
-		_ = g.client.Notify(g.ctx, "", "", octets)
+		g.notify(octets)
 		return span{1, 0}
 	}
 	g.s.change(func() { g.calls++ })
 	g.s.tasks.Go(func() {
-		result, err := g.client.Do(g.ctx, &mcpmap.Call{Octets: octets, Events: mcpmap.Events{Notification: g.reply}})
-		if err != nil {
-			g.reply(mcpmap.AppendFailure(nil, m.ID(), err))
-		} else {
-			g.reply(result.Octets)
-		}
+		g.ask(octets, &m)
 		g.s.change(func() { g.calls-- })
 	})
 	return span{1, 0} // JSON-RPC has no verdict
 }
+
+func (g *gateway) altered() bool { return false }
 
 func (g *gateway) reply(octets []byte) { g.s.change(func() { g.out = append(g.out, octets) }) }
 

@@ -15,7 +15,7 @@ import (
 
 // Local is the Target that plays on endpoints of this process, each input on a
 // fresh one: frames over an in-memory connection, channel scenarios over
-// mutual TLS on loopback. The zero value is ready for use.
+// mutual TLS or QUIC on loopback. The zero value is ready for use.
 type Local struct {
 	// Patience is how long a step may take to have its effect, 5 s where it is
 	// zero. It is never awaited while all is well: each step has an effect to
@@ -157,6 +157,9 @@ func (s *stage) connNames() []string {
 	}
 	return names
 }
+
+// ownIdentity is the identity of the endpoint under test.
+const ownIdentity = "spiffe://endpoint.invalid/under-test"
 
 // peerIdentity is what the identities of peers on pipes begin with; the name of
 // the connection follows, up to a dot.

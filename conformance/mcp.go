@@ -21,8 +21,12 @@ func buildMCP(setup string) (func(*stage) error, error) {
 		}), nil
 	case vectors.Relay:
 		return buildRelay, nil
+	case vectors.Partner:
+		return buildPartner, nil
 	case vectors.Gateway, vectors.GatewayFailing, vectors.GatewayWithoutMCP:
 		return buildGateway, nil
+	case vectors.Front:
+		return buildFront, nil
 	}
 	return nil, fmt.Errorf("%w: nothing here plays setup %q", ErrNotPlayed, setup)
 }

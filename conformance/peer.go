@@ -15,6 +15,7 @@ type peer interface {
 	// are observed.
 	send(octets []byte, flip bool) span
 
+	altered() bool // the bit of the last flip was inverted
 	hangUp() error // nothing more is sent
 	ended() bool   // the endpoint has ended the connection, knows it itself, and all was read
 	waiting() bool // a frame has come that next has not returned
@@ -36,8 +37,12 @@ type wirePeer struct {
 		io.ReadWriter
 		CloseWrite() error
 	}
-	flip func() // arms the wire to damage the next record; nil where none can be
 	sent uint64
+
+	// flip has the wire damage the next record or packet that has room for so many octets,
+	// and flipped reports whether it has. Nil where none can be damaged.
+	flip    func(octets int)
+	flipped func() bool
 
 	// Guarded by the stage's mu.
 	frames [][]byte
@@ -73,7 +78,7 @@ func (p *wirePeer) send(octets []byte, flip bool) span {
 	sp := span{p.sent + 1, p.sent + n}
 	p.sent += n
 	if flip && p.flip != nil {
-		p.flip()
+		p.flip(len(octets))
 	}
 	if len(octets) > 0 {
 		_, _ = p.rw.Write(octets)
@@ -81,6 +86,7 @@ func (p *wirePeer) send(octets []byte, flip bool) span {
 	return sp
 }
 
+func (p *wirePeer) altered() bool { return p.flip != nil && p.flipped() }
 func (p *wirePeer) hangUp() error { return p.rw.CloseWrite() }
 func (p *wirePeer) ended() bool   { return p.over && p.s.left[p.name] }
 func (p *wirePeer) waiting() bool { return p.taken < len(p.frames) }

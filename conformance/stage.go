@@ -59,7 +59,7 @@ type progress struct {
 	waiting     int    // messages that a handler keeps
 	refused     string // why the channel failed during the step
 
-	// given has the messages of handlers that may still refuse them. At the end the others
+	// given has the messages that their handlers can still refuse. At the end the others
 	// become Handled.
 	given []Handled
 }
@@ -191,6 +191,9 @@ func (s *stage) playIn(ctx context.Context, i int) error {
 	err := s.await(ctx, func() bool { return p.ended() || !silent && s.settled(&s.steps[i]) })
 	if err != nil {
 		return fmt.Errorf("no reaction to %d octets: %w", len(octets), err)
+	}
+	if st.Flip && !p.altered() {
+		return fmt.Errorf("no bit of these %d octets was inverted on the way", len(octets))
 	}
 	if s.closing(i) {
 		if err := s.await(ctx, p.ended); err != nil {

@@ -117,6 +117,9 @@ type Clock struct {
 
 // Channel asks for a real channel scenario and says what is wrong with it.
 type Channel struct {
+	// Transport is QUIC; empty means TLS over TCP.
+	Transport string `json:"transport,omitempty"`
+
 	// Endpoint is the side that the endpoint under test takes: "accept", the
 	// default, or "dial".
 	Endpoint string `json:"endpoint,omitempty"`
@@ -126,13 +129,19 @@ type Channel struct {
 	PeerCertificate string `json:"peer_certificate,omitempty"`
 
 	// PeerMaxVersion is the highest TLS version of the other side: "1.3", the
-	// default, or "1.2".
+	// default, or "1.2", which QUIC does not have.
 	PeerMaxVersion string `json:"peer_max_version,omitempty"`
+
+	// PeerProtocol is the protocol that the other side offers instead of that of SWP (ALPN).
+	PeerProtocol string `json:"peer_protocol,omitempty"`
 
 	// Plaintext is a TCP address on which the endpoint is asked to speak
 	// without TLS. Nothing is sent there.
 	Plaintext string `json:"plaintext,omitempty"`
 }
+
+// QUIC is a Channel.Transport.
+const QUIC = "quic"
 
 // Setups: the surroundings of the endpoint under test.
 const (
@@ -143,6 +152,10 @@ const (
 	// to "a": messages of profile 1, and in category obs calls of profile 12 with their
 	// trace context.
 	Relay = "relay"
+
+	// Partner: as Relay, for messages of profile 1, and connection "b" is the link to a
+	// partner of the endpoint.
+	Partner = "partner"
 
 	// Signed: as Serve, but of A2A-SDL the endpoint takes what did:key:caller has
 	// signed, by the Ed25519 key whose seed is the SHA-256 of "key of
@@ -160,6 +173,9 @@ const (
 	// GatewayWithoutMCP: as Gateway, but "a" leads to an endpoint of ours that
 	// does not have profile 1.
 	GatewayWithoutMCP = "gateway_to_endpoint_without_mcp"
+
+	// Front: as Gateway, but a client of the HTTP front posts the JSON-RPC.
+	Front = "front"
 )
 
 // JSONConn is the name of the connection on which a gateway is spoken to.

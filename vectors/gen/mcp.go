@@ -29,6 +29,55 @@ const (
 	oddResponse = "{\"result\" : { \"b\":[ 1.50 , -0 ],\"a\":\"\\u00e9\" } ,\"jsonrpc\":\"2.0\",  \"id\":7 , \"unknown\":{} }"
 )
 
+// Messages of a client that names its version in each request: one of the HTTP front, or of a
+// partner, where another client needs a session first.
+const (
+	metaVersion = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
+	frontList   = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{` + metaVersion + `}}`
+	frontCall   = `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"slow","_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	frontBig    = `{"jsonrpc":"2.0","id":` + bigID + `,"method":"tools/list","params":{` + metaVersion + `}}`
+	frontOdd    = "{ \"params\" : {\"z\":1.0,\"a\" : 1e2, \"name\":\"s\\u006cow\", " + metaVersion + "},\t\"method\":\"tools\\/call\" , \"id\"  :  7,\"\\u0078\":null, \"jsonrpc\":\"2.0\" }"
+)
+
+// posted is a body that a client of the front posts, and received is one that it receives.
+func posted(why, json string) step {
+	return in(why, []byte(json), verdict{outcome: "none"}).on(vectors.JSONConn)
+}
+
+func received(why, json string) step {
+	return out(why, []byte(json), vectors.Expect{}).on(vectors.JSONConn)
+}
+
+// overHTTP is the scene of a call by a client of the HTTP front.
+func overHTTP(request, response string) sibling {
+	return scene("a client of the HTTP front, which posts the request",
+		posted("the body", request),
+		forwarded("leaves octet for octet", "a", mcpRequest(request)),
+		in("the peer answers", mcpResponse(response).frame(), accept).answers(),
+		received("and the answer reaches the client octet for octet", response),
+	).setup(vectors.Front)
+}
+
+// byPartner is the scene of a call over the link to a partner.
+func byPartner(request, response string) sibling {
+	return scene("the second hop is a partner",
+		in("the request enters the first hop", mcpRequest(request).frame(), accept),
+		forwarded("and leaves it octet for octet over the link", "b", mcpRequest(request)),
+		in("the partner answers", mcpResponse(response).frame(), accept).on("b").answers(),
+		answered("the answer comes back octet for octet", mcpResponse(response)),
+	).setup(vectors.Partner)
+}
+
+// failedOverHTTP is such a scene, whose answer is an error.
+func failedOverHTTP(why string, answer message, code int) sibling {
+	return scene("a client of the HTTP front, and "+why,
+		posted("a client asks", frontList),
+		forwarded("the front asks the peer", "a", mcpRequest(frontList)),
+		in("the answer", answer.frame(), accept).answers(),
+		failure("the client is told", code),
+	).setup(vectors.Front)
+}
+
 // forwarded is a frame that leaves as it came, but for its msg_id.
 func forwarded(why, conn string, m message) step {
 	return out(why, m.frame(), vectors.Expect{}).on(conn)
@@ -52,6 +101,7 @@ var mcp = []vector{
 			in("the second hop answers", mcpResponse(noTools).frame(), accept).on("b").answers(),
 			answered("the answer comes back octet for octet", mcpResponse(noTools)),
 		},
+		siblings: []sibling{byPartner(frontList, noTools), overHTTP(frontList, noTools)},
 	},
 	{
 		id: "mcp_0002_response_roundtrip", about: "the octets of a response are preserved end to end",
@@ -63,6 +113,7 @@ var mcp = []vector{
 			mainStep("its response enters the hop").on("b").answers(),
 			answered("and leaves it octet for octet", mcpResponse(noTools)),
 		},
+		siblings: []sibling{byPartner(frontList, noTools)},
 	},
 	{
 		id: "mcp_0003_notification_no_response", about: "a notification is accepted and never answered",
@@ -96,6 +147,8 @@ var mcp = []vector{
 				in("the error frame", errorFrame("INTERNAL_ERROR").frame(), accept).answers(),
 				failure("the client is told", -32603),
 			),
+			failedOverHTTP("a peer that has failed", mcpResponse(failedCall), -32603),
+			failedOverHTTP("a peer that reports the failure on the error path", errorFrame("INTERNAL_ERROR"), -32603),
 		},
 	},
 	{
@@ -119,6 +172,8 @@ var mcp = []vector{
 				in("the error frame", errorFrame("UNKNOWN_PROFILE").frame(), accept).answers(),
 				failure("the client is told", -32601),
 			),
+			failedOverHTTP("a peer that does not have the method", mcpResponse(unknownCall), -32601),
+			failedOverHTTP("a peer that does not have the profile", errorFrame("UNKNOWN_PROFILE"), -32601),
 			scene("without an error path the connection is closed, which the client is told as what it is",
 				in("a client asks", []byte(listTools), verdict{outcome: "none"}).on(vectors.JSONConn),
 				failure("the link is lost", -32603),
@@ -145,6 +200,7 @@ var mcp = []vector{
 				app("the server answers", mcpResponse(bigResponse).frame()),
 				answered("octet for octet", mcpResponse(bigResponse)),
 			).setup(vectors.Serve),
+			byPartner(frontBig, bigResponse),
 		},
 	},
 	{
@@ -186,6 +242,11 @@ var mcp = []vector{
 				forwarded("the notification", "a", mcpNotification(initialized)),
 				in("a response under its msg_id belongs to nothing", mcpResponse(noTools).frame(), accept, unsolicited).answers(),
 			).setup(vectors.Gateway),
+			scene("and so is one to a notification from a client of the HTTP front",
+				posted("the client notifies", initialized),
+				forwarded("the notification", "a", mcpNotification(initialized)),
+				in("a response under its msg_id belongs to nothing", mcpResponse(noTools).frame(), accept, unsolicited).answers(),
+			).setup(vectors.Front),
 		},
 	},
 	{
@@ -226,6 +287,7 @@ var mcp = []vector{
 			in("and a response of that kind", mcpResponse(oddResponse).frame(), accept).on("b").answers(),
 			answered("as well", mcpResponse(oddResponse)),
 		},
+		siblings: []sibling{byPartner(frontOdd, oddResponse), overHTTP(frontOdd, oddResponse)},
 	},
 }
 
@@ -274,6 +336,28 @@ func partials(id, about, scenario, last string) vector {
 				app("the one response", mcpResponse(last).frame()),
 				answered("ends the call", mcpResponse(last)),
 			).setup(vectors.Serve),
+			scene("the same, from a partner",
+				in("a call", mcpRequest(frontCall).frame(), accept),
+				forwarded("passes the hop", "b", mcpRequest(frontCall)),
+				in("partial output", mcpNotification(halfWay).frame(), accept).on("b").relates(),
+				out("passes, under a msg_id of its own", mcpNotification(halfWay).frame(), vectors.Expect{SameMsgID: new(false)}),
+				in("more of it", mcpNotification(allTheWay).withID("notification 2").frame(), accept).on("b").relates(),
+				out("passes, after the first", mcpNotification(allTheWay).frame(), vectors.Expect{SameMsgID: new(false)}),
+				in("the one response", mcpResponse(last).frame(), accept).on("b").answers(),
+				answered("ends the call", mcpResponse(last)),
+				in("a late part", mcpNotification(allTheWay).withID("notification 3").frame(), accept).on("b").relates(),
+				in("and a second response lead nowhere", mcpResponse(last).frame(), accept, unsolicited).on("b").answers(),
+			).setup(vectors.Partner),
+			scene("the same for a client of the HTTP front",
+				posted("a call", frontCall),
+				forwarded("leaves", "a", mcpRequest(frontCall)),
+				in("partial output", mcpNotification(halfWay).frame(), accept).relates(),
+				received("reaches the client as an event", halfWay),
+				in("more of it", mcpNotification(allTheWay).withID("notification 2").frame(), accept).relates(),
+				received("after the first", allTheWay),
+				in("the one response", mcpResponse(last).frame(), accept).answers(),
+				received("is the last event", last),
+			).setup(vectors.Front),
 		},
 	}
 }
