@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,7 @@ type TeamMember struct {
 	Capabilities []string `yaml:"capabilities"` //
 	Routes       *bool    `yaml:"routes"`       // it supports client routing; not set: according to its card
 	Form         string   `yaml:"form"`         // of senders: string or object
+	Sends        []string `yaml:"sends"`        // members that it may name as recipients; not set: all
 }
 
 // defaultTeam has the defaults of an entry.
@@ -101,6 +103,11 @@ func (c *Config) checkTeams(p *problems) {
 		readable(p, key+".card", t.Card)
 		for _, id := range slices.Sorted(maps.Keys(t.Members)) {
 			c.checkMember(p, key+".members."+id, id, t.Members[id])
+			for i, to := range t.Members[id].Sends {
+				if _, known := t.Members[to]; !known || to == id {
+					p.add(fmt.Sprintf("%s.members.%s.sends[%d]", key, id, i), "%.80q is no other member of the team", to)
+				}
+			}
 		}
 		if path := c.circle([]string{name}, make(map[string]bool)); path != nil {
 			p.add(key, "contains itself: %s", strings.Join(path, " > "))

@@ -33,6 +33,8 @@ func TestTeamsAreRefused(t *testing.T) {
 		"basic reply":       {one(", basic_reply: nobody"), `teams.desk.basic_reply: is "nobody", want default, user`},
 		"form":              {"teams: {desk: {default: a, members: {a: {form: xml}}}}\n", `teams.desk.members.a.form: is "xml", want string, object`},
 		"a deadline of 0":   {one(", deadline: 0s"), "teams.desk.deadline: is 0"},
+		"sends to nobody":   {"teams: {desk: {default: a, members: {a: {sends: [b]}}}}\n", `teams.desk.members.a.sends[0]: "b" is no other member of the team`},
+		"sends to itself":   {"teams: {desk: {default: a, members: {a: {sends: [b, a]}, b: {}}}}\n", `teams.desk.members.a.sends[1]: "a" is no other member`},
 		"a refresh of 0":    {one(", refresh: 0s"), "refresh and retention are durations above 0"},
 		"a card not there":  {one(", card: none.json"), "teams.desk.card: open "},
 		"an unknown member": {"teams: {desk: {default: a, members: {a: {name: x}}}}\n", "teams.desk.members.a.name: unknown key"},
@@ -47,13 +49,13 @@ func TestTeamsAreRefused(t *testing.T) {
 }
 
 func TestTeamsHaveDefaults(t *testing.T) {
-	c, err := load(t, dir(t), "teams: {desk: {default: a, members: {a: {}, b: {agent: other, routes: false, form: object}}}}\n")
+	c, err := load(t, dir(t), "teams: {desk: {default: a, members: {a: {}, b: {agent: other, routes: false, form: object, sends: []}}}}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	no := false
 	want := Teams{"desk": {
-		Default: "a", Members: map[string]TeamMember{"a": {Form: "string"}, "b": {Agent: "other", Routes: &no, Form: "object"}},
+		Default: "a", Members: map[string]TeamMember{"a": {Form: "string"}, "b": {Agent: "other", Routes: &no, Form: "object", Sends: []string{}}},
 		MaxHops: 10, BasicReply: "default", Context: 64 << 10, Held: 4 << 20, Tasks: 64, Refresh: time.Minute, Retention: 720 * time.Hour,
 	}}
 	if diff := cmp.Diff(want, c.Teams); diff != "" {

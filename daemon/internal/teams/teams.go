@@ -209,7 +209,7 @@ func (t *Teams) options(name string, c config.Team) (team.Options, error) {
 	}
 	for id, m := range c.Members {
 		o.Members[id] = team.Member{
-			Agent: m.Name(id), Name: m.Title, Text: m.Description, Capabilities: m.Capabilities, Routes: m.Routes, Form: team.Form(m.Form),
+			Agent: m.Name(id), Name: m.Title, Text: m.Description, Capabilities: m.Capabilities, Routes: m.Routes, Form: team.Form(m.Form), Sends: m.Sends,
 		}
 	}
 	if c.Card != "" {

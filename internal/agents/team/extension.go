@@ -27,12 +27,12 @@ const (
 	maxReason       = 256
 )
 
-// peerCard describes one agent to another agent of its team.
-type peerCard struct {
+// Peer describes one agent to another agent of its team.
+type Peer struct {
 	ID                    string   `json:"id"`
 	Name                  string   `json:"name"`
 	Description           string   `json:"description"`
-	Capabilities          []string `json:"capabilities"`
+	Capabilities          []string `json:"capabilities"` // names of skills
 	SupportsClientRouting bool     `json:"supportsClientRouting"`
 }
 
@@ -47,7 +47,7 @@ const (
 
 // routingData returns the routing data for an agent: its peers and the sender of the
 // message. Above the limit it omits descriptions first, then capabilities.
-func routingData(peers []peerCard, sender string, form Form, limit int) []byte {
+func routingData(peers []Peer, sender string, form Form, limit int) []byte {
 	var from any = sender
 	if form == FormObject {
 		type participant struct {
@@ -60,8 +60,8 @@ func routingData(peers []peerCard, sender string, form Form, limit int) []byte {
 	}
 	write := func() []byte {
 		octets, err := json.Marshal(struct {
-			AgentCards []peerCard `json:"agentCards"`
-			Sender     any        `json:"sender"`
+			AgentCards []Peer `json:"agentCards"`
+			Sender     any    `json:"sender"`
 		}{peers, from})
 		if err != nil { // marshalling strings and lists of strings does not fail
 			return []byte("{}")
@@ -69,9 +69,9 @@ func routingData(peers []peerCard, sender string, form Form, limit int) []byte {
 		return octets
 	}
 	octets := write()
-	for _, shorten := range []func(*peerCard){
-		func(c *peerCard) { c.Description = "" },
-		func(c *peerCard) { c.Capabilities = []string{} },
+	for _, shorten := range []func(*Peer){
+		func(c *Peer) { c.Description = "" },
+		func(c *Peer) { c.Capabilities = []string{} },
 	} {
 		if len(octets) <= limit {
 			break
@@ -107,18 +107,7 @@ func readDecision(data []byte) (d decision) {
 	if err != nil || value == nil {
 		return d
 	}
-	if to, ok := jsonobject.String(value); ok {
-		d.recipient = to
-	} else if who, err := parseObject(value); err == nil {
-		kind, _ := who.text("type")
-		id, _ := who.text("id")
-		switch {
-		case kind == User:
-			d.recipient = User
-		case kind == "agent" && id != "":
-			d.recipient, d.agent = id, true
-		}
-	}
+	d.recipient, d.agent = participantIn(value)
 	if list, err := o.get("handoffs"); err == nil && json.Unmarshal(list, &d.handoffs) != nil {
 		d.handoffs = nil
 	}

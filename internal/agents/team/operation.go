@@ -60,7 +60,7 @@ func (r *request) follow(streams bool) ([]byte, error) {
 	if err != nil || id == "" {
 		return nil, a2abinding.Fail(a2abinding.CodeInvalidParams, "no id of a task")
 	}
-	m, err := r.find(id)
+	m, giver, err := r.find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (r *request) follow(streams bool) ([]byte, error) {
 		if !streams {
 			return errEvent
 		}
-		return r.pass(m, octets)
+		return r.pass(m, giver, octets)
 	})
 	if err != nil {
 		if told, ok := errors.AsType[*refused](err); ok {

@@ -15,7 +15,7 @@ import (
 
 // profile is the cached description of a member.
 type profile struct {
-	peer     peerCard
+	peer     Peer
 	skills   []object // of its card
 	required []string // extensions that its card requires
 }
@@ -58,7 +58,7 @@ func (m *participant) forget() {
 func (t *Team) learn(ctx context.Context, m *participant) (*profile, error) {
 	found := new(profile)
 	if m.team != nil {
-		found.peer = peerCard{Name: m.team.opts.Title, Description: m.team.opts.Text}
+		found.peer = Peer{Name: m.team.opts.Title, Description: m.team.opts.Text}
 	} else if d, err := t.opts.Agents.Describe(ctx, m.Agent); err != nil {
 		if m.Routes == nil {
 			return nil, err
@@ -68,7 +68,7 @@ func (t *Team) learn(ctx context.Context, m *participant) (*profile, error) {
 			return nil, err
 		}
 	} else {
-		found.peer = peerCard{Capabilities: d.Capabilities, SupportsClientRouting: slices.Contains(d.Capabilities, URI)}
+		found.peer = Peer{Capabilities: d.Capabilities, SupportsClientRouting: slices.Contains(d.Capabilities, URI)}
 	}
 	p := &found.peer
 	p.ID = m.id
@@ -99,7 +99,7 @@ func readCard(octets []byte) (*profile, error) {
 	if !bytes.HasPrefix(bytes.TrimLeft(octets, " \t\r\n"), []byte{'{'}) || json.Unmarshal(octets, &card) != nil {
 		return nil, errors.New("team: not a card of A2A")
 	}
-	p := &profile{peer: peerCard{Name: card.Name, Description: card.Description}}
+	p := &profile{peer: Peer{Name: card.Name, Description: card.Description}}
 	for _, value := range card.Skills {
 		skill, err := parseObject(value)
 		if err != nil {
@@ -120,19 +120,19 @@ func readCard(octets []byte) (*profile, error) {
 	return p, nil
 }
 
-// peers returns the members that are described to a member: all others with a known
-// description, or only its handoffs.
-func (t *Team) peers(ctx context.Context, of *participant, handoffs []string) []peerCard {
+// peers returns the members that are described to a member: all others to which it may send and
+// that have a known description, or of these only its handoffs.
+func (t *Team) peers(ctx context.Context, of *participant, handoffs []string) []Peer {
 	found := make([]*profile, len(t.ids))
 	var asking sync.WaitGroup
 	for i, id := range t.ids {
-		if id == of.id || len(handoffs) > 0 && !slices.Contains(handoffs, id) {
+		if id == of.id || !of.sendsTo(id) || len(handoffs) > 0 && !slices.Contains(handoffs, id) {
 			continue
 		}
 		asking.Go(func() { found[i], _ = t.describe(ctx, t.members[id]) })
 	}
 	asking.Wait()
-	list := []peerCard{} // never null
+	list := []Peer{} // never null
 	for _, p := range found {
 		if p != nil {
 			list = append(list, p.peer)

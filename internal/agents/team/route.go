@@ -15,6 +15,7 @@ const (
 	HopLimit         a2abinding.Reason = "HOP_LIMIT"
 	AgentNotFound    a2abinding.Reason = "AGENT_NOT_FOUND"
 	InvalidRecipient a2abinding.Reason = "INVALID_RECIPIENT"
+	RecipientDenied  a2abinding.Reason = "RECIPIENT_DENIED"
 	AgentFailed      a2abinding.Reason = "AGENT_FAILED"
 	EmptyInput       a2abinding.Reason = "EMPTY_INPUT"
 )
@@ -23,6 +24,7 @@ var (
 	errHops      = a2abinding.Own(HopLimit, "the message went to as many agents as it may")
 	errUnknown   = a2abinding.Own(AgentNotFound, "an agent named a recipient that is not in the team")
 	errItself    = a2abinding.Own(InvalidRecipient, "an agent named itself as the recipient")
+	errEdge      = a2abinding.Own(RecipientDenied, "an agent named a recipient to which it may not send")
 	errAgent     = a2abinding.Own(AgentFailed, "an agent of the team failed")
 	errEmpty     = a2abinding.Own(EmptyInput, "an agent answered with nothing that could be passed on")
 	errTooLarge  = a2abinding.Own(a2abinding.TooLarge, "an agent answered with more than can be held back")
@@ -53,6 +55,10 @@ type hop struct {
 	target   string
 	sender   string
 	handoffs []string // empty: all peers
+
+	// giver gave the member the task that the message is about: the sender of the first
+	// message of the task, maybe in an earlier turn. An answer to Sender goes there.
+	giver string
 }
 
 // send routes a message by the rules of docs/teams.md.
@@ -80,7 +86,7 @@ func (r *request) send(streams bool) ([]byte, error) {
 			m.forget()
 			told.Err = err
 			r.opts.Observe(told)
-			return nil, r.failed(m, err)
+			return nil, r.failed(m, h.sender, err)
 		}
 		if a == nil { // it was streamed to the caller
 			told.Next = User
@@ -88,14 +94,14 @@ func (r *request) send(streams bool) ([]byte, error) {
 			return nil, nil
 		}
 		var d decision
-		told.Next, d, err = r.decide(m, p, a, h.sender)
+		told.Next, d, err = r.decide(m, p, a, h.giver)
 		told.Reason, told.Err = d.reason, err
 		r.opts.Observe(told)
 		if err != nil {
 			return nil, err
 		}
 		if told.Next == User {
-			return r.give(m, a, streams)
+			return r.give(m, a, h.giver, streams)
 		}
 		if contextID == "" {
 			contextID = a.contextID
@@ -107,7 +113,7 @@ func (r *request) send(streams bool) ([]byte, error) {
 			}
 			return nil, errAgent
 		}
-		h = hop{message: message, target: told.Next, sender: m.id, handoffs: d.handoffs}
+		h = hop{message: message, target: told.Next, sender: m.id, giver: m.id, handoffs: d.handoffs}
 	}
 }
 
@@ -137,16 +143,16 @@ func (r *request) begin() (h hop, contextID string, err error) {
 	if err := r.references(message); err != nil {
 		return hop{}, "", err
 	}
-	h = hop{message: message, target: r.opts.Default, sender: User}
+	h = hop{message: message, target: r.opts.Default, sender: User, giver: User}
 	if taskID != "" {
-		m, err := r.find(taskID)
+		m, giver, err := r.find(taskID)
 		if err != nil {
 			return hop{}, "", err
 		}
 		if m == nil {
 			return hop{}, "", errNoTask
 		}
-		h.target = m.id
+		h.target, h.giver = m.id, giver
 	}
 	return h, contextID, nil
 }
@@ -166,7 +172,7 @@ func (r *request) references(message object) error {
 		if !ok || len(id) > maxID {
 			return errNoMessage
 		}
-		if m, err := r.find(id); err != nil || m == nil {
+		if m, _, err := r.find(id); err != nil || m == nil {
 			return cmp.Or(err, error(errNoTask))
 		}
 	}
@@ -193,7 +199,7 @@ func (r *request) deliver(m *participant, h hop, streams bool) (*answer, *profil
 		Params: paramsFor(r.task.Params, p.peer.SupportsClientRouting), Deadline: r.task.Deadline,
 	}
 	if streams && !p.peer.SupportsClientRouting && r.atEnd(m) {
-		_, err := r.exchange(m, task, func(octets []byte) error { return r.pass(m, octets) })
+		_, err := r.exchange(m, task, func(octets []byte) error { return r.pass(m, h.giver, octets) })
 		return nil, p, err
 	}
 	a := new(answer)
@@ -218,10 +224,17 @@ func (r *request) atEnd(m *participant) bool {
 	return m.id == r.opts.Default || r.opts.BasicReply == ToUser
 }
 
-// failed converts an error of a member for the caller.
-func (r *request) failed(m *participant, err error) error {
+// failed converts an error of a member for the caller. sender has sent the message: if a
+// member refuses a message of the caller by the rules of an extension, such as SLIP, that is the
+// caller's to know.
+func (r *request) failed(m *participant, sender string, err error) error {
 	if errors.Is(err, errHeld) {
 		return errTooLarge
+	}
+	if told, ok := errors.AsType[*refused](err); ok && sender == User {
+		if f, err := a2abinding.Parse(told.Output); err == nil && f.OfExtension() {
+			return f
+		}
 	}
 	if f, ok := errors.AsType[*a2abinding.Failure](err); ok && m.team != nil {
 		return f // a failure made by a team
@@ -230,7 +243,8 @@ func (r *request) failed(m *participant, err error) error {
 }
 
 // decide returns the next recipient by the table in docs/teams.md; User means the caller.
-func (r *request) decide(m *participant, p *profile, a *answer, sender string) (next string, d decision, err error) {
+// giver is where an answer to Sender goes.
+func (r *request) decide(m *participant, p *profile, a *answer, giver string) (next string, d decision, err error) {
 	if !a.over() {
 		return User, d, nil
 	}
@@ -255,22 +269,24 @@ func (r *request) decide(m *participant, p *profile, a *answer, sender string) (
 	case d.recipient == User && !d.agent:
 		return User, d, nil
 	case d.recipient == Sender && !d.agent:
-		return sender, d, nil
+		return giver, d, nil
 	case d.recipient == m.id:
 		return "", d, errItself
 	case r.members[d.recipient] == nil: // User and Sender are reserved, not ids
 		return "", d, errUnknown
+	case d.recipient != giver && !m.sendsTo(d.recipient):
+		return "", d, errEdge
 	}
 	return d.recipient, d, nil
 }
 
 // give returns an answer to the caller.
-func (r *request) give(m *participant, a *answer, streams bool) ([]byte, error) {
+func (r *request) give(m *participant, a *answer, giver string, streams bool) ([]byte, error) {
 	if !streams {
-		return r.own(m, a.octets[0])
+		return r.own(m, giver, a.octets[0])
 	}
 	for _, octets := range a.octets {
-		if err := r.pass(m, octets); err != nil {
+		if err := r.pass(m, giver, octets); err != nil {
 			return nil, err
 		}
 	}
@@ -278,22 +294,23 @@ func (r *request) give(m *participant, a *answer, streams bool) ([]byte, error) 
 }
 
 // pass sends a response to the caller.
-func (r *request) pass(m *participant, octets []byte) error {
-	octets, err := r.own(m, octets)
+func (r *request) pass(m *participant, giver string, octets []byte) error {
+	octets, err := r.own(m, giver, octets)
 	if err != nil {
 		return err
 	}
 	return r.event(octets)
 }
 
-// own returns a response for the caller, after it has stored which member has the task.
-func (r *request) own(m *participant, octets []byte) ([]byte, error) {
+// own returns a response for the caller, after it has stored which member has the task, and
+// who gave it the task.
+func (r *request) own(m *participant, giver string, octets []byte) ([]byte, error) {
 	var about answer
 	if err := about.take(octets, len(octets)); err != nil {
 		return nil, errAgent
 	}
 	if about.taskID != "" && about.taskID != r.known {
-		if err := r.remember(about.taskID, m.id); err != nil {
+		if err := r.remember(about.taskID, m.id, giver); err != nil {
 			return nil, err
 		}
 		r.known = about.taskID

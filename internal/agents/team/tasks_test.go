@@ -16,7 +16,7 @@ func booking(t *testing.T, edit func(*team.Options)) (*cast, *team.Team) {
 	t.Helper()
 	k := &cast{t: t, about: map[string]team.Description{"a": routing("a"), "b": routing("b")}}
 	k.scripts = map[string]script{
-		"a": always(says("book", `"b"`)),
+		"a": turns(says("book", `"b"`), says("all is booked", `"user"`)),
 		"b": func(c *call) []string {
 			switch {
 			case c.kind == "a2a/1.0/GetTask":
@@ -42,12 +42,16 @@ func TestWhatFollowsOnATaskGoesToTheMemberThatHasIt(t *testing.T) {
 	k, one := booking(t, nil)
 	more := `{"message":{"messageId":"2","role":"ROLE_USER","taskId":"t1","contextId":"c","referenceTaskIds":["t1"],"parts":[{"text":"blue"}]}}`
 	output, _, err := ask(t, one, a2abinding.SendMessage, more)
-	if err != nil || !strings.Contains(output, "booked") || k.said() != "a b b" {
+	if err != nil || !strings.Contains(output, "all is booked") || k.said() != "a b b a" {
 		t.Fatalf("deliveries to %s, %s, %v", k.said(), output, err)
 	}
 	if last := k.calls[2]; last.routing.Sender != "user" || last.message.TaskID != "t1" {
 		t.Errorf("the member was sent %s", last.input)
 	}
+	if last := k.calls[3]; last.routing.Sender != "b" || last.message.TaskID != "" {
+		t.Errorf("the agent that gave the task was sent %s", last.input)
+	}
+	k.calls = k.calls[:3]
 	const get = `{ "id":"t1" , "historyLength":3}`
 	if output, _, err = ask(t, one, a2abinding.GetTask, get); err != nil || output != `{ "id":"t1", "x": 1.0}` || k.calls[3].input != get {
 		t.Errorf("GetTask: %q, %v, sent %s", output, err, k.calls[3].input)
@@ -180,5 +184,44 @@ func TestPR04ATaskOfOneTenantIsNoneOfAnother(t *testing.T) {
 	}
 	if k.said() != said {
 		t.Errorf("members were asked: %s", k.said())
+	}
+}
+
+// Who gave a member its task is known in the later turns of a conversation, also to the next
+// process: an answer to the sender goes there.
+func TestAnAnswerToTheSenderInALaterTurnGoesToTheAgentThatGaveTheTask(t *testing.T) {
+	const more = `{"message":{"messageId":"2","role":"ROLE_USER","taskId":"t1","contextId":"c","parts":[{"text":"blue"}]}}`
+	db := records(t)
+	k, _ := booking(t, func(o *team.Options) { o.Records = db })
+	for name, test := range map[string]struct {
+		edit func(*team.Options)
+		want string
+	}{
+		"the next process": {func(*team.Options) {}, "b a"},
+		"without the agent that gave it": {func(o *team.Options) {
+			delete(o.Members, "a")
+			o.Default = "b"
+		}, "b"},
+	} {
+		k.calls = nil
+		next := k.build(func(o *team.Options) {
+			o.Records = db
+			test.edit(o)
+		})
+		if _, _, err := ask(t, next, a2abinding.SendMessage, more); err != nil || k.said() != test.want {
+			t.Errorf("%s: deliveries to %s, want %s, %v", name, k.said(), test.want, err)
+		}
+	}
+	// What the caller gave goes back to the caller.
+	direct := &cast{t: t, about: map[string]team.Description{"a": routing("a")}}
+	direct.scripts = map[string]script{"a": turns(waiting, says("done", `"sender"`))}
+	one := direct.build(nil)
+	for range 2 {
+		if _, _, err := ask(t, one, a2abinding.SendMessage, hello); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if output, _, err := ask(t, one, a2abinding.SendMessage, more); err != nil || !strings.Contains(output, "done") {
+		t.Errorf("%s, %v", output, err)
 	}
 }

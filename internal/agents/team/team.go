@@ -71,6 +71,11 @@ type Member struct {
 
 	// Form is the form of senders for this agent; default FormString.
 	Form Form
+
+	// Sends are the ids of the members that the agent may name as recipients, and is told
+	// of. Nil means all. The caller, and the sender of the message that it answers, are
+	// always allowed.
+	Sends []string
 }
 
 // BasicReply is the recipient of an answer from an agent without the extension.
@@ -150,6 +155,9 @@ type participant struct {
 	until time.Time
 }
 
+// sendsTo reports whether the member may name another one as a recipient.
+func (m *participant) sendsTo(id string) bool { return m.Sends == nil || slices.Contains(m.Sends, id) }
+
 // New returns the teams of an endpoint, by name. Those that are members of others are
 // reached directly, and answer to the same bound on hops. A team must not contain
 // itself.
@@ -213,12 +221,17 @@ func newTeam(o Options) (*Team, error) {
 		m := o.Members[id]
 		m.Form = cmp.Or(m.Form, FormString)
 		switch {
-		case id == "" || len(id) > maxName || id == User || id == Sender:
-			return nil, fmt.Errorf("member %q: want an id of at most %d octets that is not %q or %q", id, maxName, User, Sender)
+		case id == "" || len(id) > maxName || id == User || id == Sender || strings.ContainsRune(id, '\n'):
+			return nil, fmt.Errorf("member %q: want an id in one line of at most %d octets that is not %q or %q", id, maxName, User, Sender)
 		case m.Agent == "":
 			return nil, fmt.Errorf("member %q: no agent", id)
 		case m.Form != FormString && m.Form != FormObject:
 			return nil, fmt.Errorf("member %q: form %q, want %s or %s", id, m.Form, FormString, FormObject)
+		}
+		for _, to := range m.Sends {
+			if _, known := o.Members[to]; !known || to == id {
+				return nil, fmt.Errorf("member %q: sends to %q, which is no other member", id, to)
+			}
 		}
 		t.members[id] = &participant{Member: m, id: id}
 	}

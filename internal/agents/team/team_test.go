@@ -319,3 +319,76 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// A member names only members to which it may send, and learns of no others. Answers go to the
+// sender and to the caller all the same.
+func TestAMemberSendsOnlyToMembersToWhichItMay(t *testing.T) {
+	for name, test := range map[string]struct {
+		sends  []string // of b, which a asks
+		answer string   // of b: the recipient
+		said   string
+		peers  string // of which b is told
+		reason a2abinding.Reason
+	}{
+		"not limited":   {nil, `"c"`, "a b c", "a c", ""},
+		"one of them":   {[]string{"c"}, `"c"`, "a b c", "c", ""},
+		"another":       {[]string{"d"}, `"c"`, "a b", "d", team.RecipientDenied},
+		"none":          {[]string{}, `"c"`, "a b", "", team.RecipientDenied},
+		"the sender":    {[]string{}, `"sender"`, "a b a", "", ""},
+		"it by its id":  {[]string{}, `"a"`, "a b a", "", ""},
+		"the caller":    {[]string{}, `"user"`, "a b", "", ""},
+		"no recipient":  {[]string{}, "", "a b a", "", ""},
+		"nobody at all": {[]string{}, `"x"`, "a b", "", team.AgentNotFound},
+	} {
+		k := &cast{t: t, scripts: map[string]script{
+			"a": turns(says("to b", `"b"`), says("done", `"user"`)), "b": always(says("from b", test.answer)),
+			"c": always(says("done", `"user"`)), "d": nil,
+		}, about: map[string]team.Description{"a": routing("a"), "b": routing("b"), "c": routing("c"), "d": routing("d")}}
+		one := k.build(func(o *team.Options) {
+			if o.Members["b"] = (team.Member{Agent: "b", Sends: test.sends}); test.sends == nil {
+				delete(o.Members, "d")
+			}
+		})
+		_, _, err := ask(t, one, a2abinding.SendMessage, hello)
+		if test.reason != "" {
+			wantReason(t, err, test.reason)
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if k.said() != test.said {
+			t.Errorf("%s: deliveries to %s, want %s", name, k.said(), test.said)
+		} else if got := k.calls[1].peers(); got != test.peers {
+			t.Errorf("%s: the member was told of %q, want %q", name, got, test.peers)
+		}
+	}
+	for _, sends := range [][]string{{"x"}, {"a"}, {""}, {"user"}} {
+		_, err := team.New(team.Options{
+			Name: "t", Default: "a", Members: map[string]team.Member{"a": {Agent: "a", Sends: sends}, "b": {Agent: "b"}}, Agents: &cast{t: t}, Records: records(t),
+		})
+		if err == nil || !strings.Contains(err.Error(), "no other member") {
+			t.Errorf("sends %q: %v", sends, err)
+		}
+	}
+}
+
+// A member that refuses the caller's own message by the rules of an extension, such as SLIP, is
+// heard by the caller. What it thinks of a message of another agent is not the caller's fault.
+func TestARefusalByAnExtensionOfTheCallersMessageReachesTheCaller(t *testing.T) {
+	const refusal = `{"code":-32602,"message":"unknown_anchor: no anchor Nod","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"INVALID_PARAMS","domain":"a2a-protocol.org","metadata":{"extension":"urn:slip","class":"unknown_anchor"}}]}`
+	const plain = `{"code":-32602,"message":"secret","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"INVALID_PARAMS","domain":"a2a-protocol.org"}]}`
+	for _, operation := range []string{a2abinding.SendMessage, a2abinding.SendStreamingMessage} {
+		k := &cast{t: t, scripts: map[string]script{"a": always("!" + refusal)}, about: map[string]team.Description{"a": basic("a")}}
+		_, _, err := ask(t, k.build(nil), operation, hello)
+		if f := failure(t, err); f.Code != a2abinding.CodeInvalidParams || f.Status() != 400 || !strings.Contains(string(f.Append(nil)), `"class":"unknown_anchor"`) {
+			t.Errorf("%s: %s", operation, f.Append(nil))
+		}
+	}
+	k := &cast{t: t, scripts: map[string]script{"a": always("!" + plain)}, about: map[string]team.Description{"a": basic("a")}}
+	_, _, err := ask(t, k.build(nil), a2abinding.SendMessage, hello)
+	wantReason(t, err, team.AgentFailed)
+
+	k = &cast{t: t, scripts: map[string]script{"a": always(says("to b", `"b"`)), "b": always("!" + refusal)},
+		about: map[string]team.Description{"a": routing("a"), "b": basic("b")}}
+	_, _, err = ask(t, k.build(nil), a2abinding.SendMessage, hello)
+	wantReason(t, err, team.AgentFailed)
+}

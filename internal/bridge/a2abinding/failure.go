@@ -216,11 +216,21 @@ func (f *Failure) Status() int {
 	return ofCode(f.Code).status
 }
 
+// OfExtension reports whether a message was refused because it breaks the rules of an extension:
+// the ErrorInfo names the extension.
+func (f *Failure) OfExtension() bool {
+	info := f.info()
+	return f.Code == CodeInvalidParams && info != nil && info.Domain == DomainA2A && info.Metadata.Extension != ""
+}
+
 // info is the subset of ErrorInfo that is looked at.
 type info struct {
-	Type   string `json:"@type"`
-	Reason string `json:"reason"`
-	Domain string `json:"domain"`
+	Type     string `json:"@type"`
+	Reason   string `json:"reason"`
+	Domain   string `json:"domain"`
+	Metadata struct {
+		Extension string `json:"extension"`
+	} `json:"metadata"`
 }
 
 func (f *Failure) info() *info {
