@@ -18,7 +18,8 @@ import (
 // pollEvery is how often the files are checked for changes.
 const pollEvery = 2 * time.Second
 
-// Reloaded is the result of a reload.
+// Reloaded is the result of a reload on request. It includes what was reloaded because a file
+// had changed, since the request before.
 type Reloaded struct {
 	Changed  []string `json:"changed"`           // keys whose new values are in force
 	Added    []string `json:"added,omitempty"`   // those of Changed that are new entries
@@ -105,6 +106,7 @@ type reloader struct {
 
 	started *config.Config // in force for the keys of no section
 	running *config.Config // what is in force
+	told    *config.Config // what was in force after the last reload on request
 	latest  *config.Config // as last read
 	stamp   string         // state of the file at that time
 
@@ -118,7 +120,7 @@ func newReloader(c *config.Config, read func() (*config.Config, error), sections
 	if c.Source == "" {
 		read = nil
 	}
-	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, running: c, latest: c, stamp: part.Stamp(c.Source)}
+	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, running: c, told: c, latest: c, stamp: part.Stamp(c.Source)}
 	r.later.Store(new([]string))
 	for _, one := range sections {
 		s := &section{Section: one}
@@ -140,8 +142,8 @@ func (r *reloader) reload(all bool) Reloaded {
 	for _, err := range slices.Concat(refused, clashing) {
 		problems = append(problems, err.Error())
 	}
-	before := r.running
 	r.take(ready)
+	before := r.told
 	answer := Reloaded{Changed: append([]string{}, config.Changed(before, r.running)...), Problems: problems, Later: r.wait()}
 	answer.Added, answer.Removed = config.Added(before, r.running), config.Added(r.running, before)
 	for _, key := range answer.Later {
@@ -151,6 +153,7 @@ func (r *reloader) reload(all bool) Reloaded {
 		answer.Reasons[key] = r.reason(key)
 	}
 	if all {
+		r.told = r.running
 		r.log.Info("reloaded", zap.Strings("changed", answer.Changed), zap.Int("problems", len(problems)), zap.Strings("later", answer.Later))
 	}
 	return answer

@@ -330,3 +330,16 @@ func TestTL10AnotherCertificateIsNamed(t *testing.T) {
 		t.Errorf("/status says %d %s", status, body)
 	}
 }
+
+// What was taken up because the file had changed is in the answer to the next request, once.
+func TestAReloadNamesWhatTheFileHasChangedSinceTheLast(t *testing.T) {
+	t.Parallel()
+	r := start(t, onlySay)
+	r.rewrite("[initialize, tools/call]", "[initialize]")
+	r.eventually("the reload of a changed file", func() bool { return strings.Contains(r.log.String(), `"access rules reloaded"`) })
+	for _, want := range [][]string{{"access.rules"}, {}} {
+		if got := r.reloads(); !slices.Equal(got.Changed, want) {
+			t.Errorf("changed is %q, want %q", got.Changed, want)
+		}
+	}
+}
