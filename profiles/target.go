@@ -147,6 +147,9 @@ type marked struct {
 }
 
 func (m *marked) Open(ctx context.Context) (Lane, error) {
+	if m.mark.within != nil {
+		ctx = m.mark.within(ctx)
+	}
 	lane, err := m.Session.Open(ctx)
 	if err != nil {
 		return nil, err

@@ -111,6 +111,23 @@ func (e *pipeEnd) Open(ctx context.Context) (Stream, error) {
 	case <-e.ctx.Done():
 		return nil, context.Cause(e.ctx)
 	}
+	return e.open()
+}
+
+// Streams and TryOpen implement Bounded.
+func (e *pipeEnd) Streams() int { return e.opts.Streams }
+
+func (e *pipeEnd) TryOpen() (Stream, error) {
+	select {
+	case e.credit <- struct{}{}:
+		return e.open()
+	default:
+		return nil, nil
+	}
+}
+
+// open opens a stream, for which there is a credit.
+func (e *pipeEnd) open() (Stream, error) {
 	here, there := newPipeStreams(e, e.far)
 	there.credit = e.credit
 	if !e.adopt(here) || !e.far.adopt(there) {

@@ -59,6 +59,16 @@ type Conn interface {
 	Context() context.Context
 }
 
+// Bounded is a multiplexed Conn with a bound of the streams that this side opens.
+type Bounded interface {
+	// Streams is how many of them an endpoint of this project permits at once. Other peers may
+	// permit fewer.
+	Streams() int
+
+	// TryOpen is Open that does not wait: the stream is nil if the peer permits no other now.
+	TryOpen() (Stream, error)
+}
+
 // Stream is an ordered stream of octets in both directions. One goroutine may
 // read while another writes.
 type Stream interface {

@@ -22,6 +22,7 @@ import (
 type Shares struct {
 	capacity int
 	used     int
+	sole     bool // of NewOwn; used is that of the owner
 	peers    map[string]*party
 
 	spare []*party // used again, so that an identity that comes and goes does not allocate
@@ -62,6 +63,13 @@ func (a Answer) Refuse(fault *profiles.Error) *profiles.Error {
 // NewShares returns the Shares of a capacity.
 func NewShares(capacity int) Shares { return Shares{capacity: capacity} }
 
+// NewOwn returns the Shares of a capacity with an owner, which is the identity "". The owner may
+// use all of it until another identity asks for the first time.
+func NewOwn(capacity int) Shares { return Shares{capacity: capacity, sole: true} }
+
+// Shared reports whether an identity besides the owner has asked; true without an owner.
+func (s *Shares) Shared() bool { return !s.sole }
+
 // Bound sets the capacity. Nothing is taken back that is in use above a lower capacity.
 func (s *Shares) Bound(capacity int) { s.capacity = capacity }
 
@@ -73,6 +81,9 @@ func (s *Shares) Used() int { return s.used }
 
 // Of returns the use of an identity, without its callers.
 func (s *Shares) Of(identity string) int {
+	if s.sole && identity == "" {
+		return s.used
+	}
 	p := s.peers[profiles.Link(identity)]
 	if p == nil {
 		return 0
@@ -91,6 +102,13 @@ func (s *Shares) Take(identity string, n int) Answer {
 
 // Ask returns the answer that Take would return.
 func (s *Shares) Ask(identity string, n int) Answer {
+	if s.sole && identity == "" {
+		if s.used+n > s.capacity {
+			return Above
+		}
+		return Taken
+	}
+	s.share()
 	p := s.peers[profiles.Link(identity)]
 	if p == nil {
 		p = &nobody
@@ -121,6 +139,11 @@ func (s *Shares) add(identity string, n int) {
 	if n == 0 {
 		return
 	}
+	if s.sole && identity == "" {
+		s.used += n
+		return
+	}
+	s.share()
 	peer := profiles.Link(identity)
 	p := s.peers[peer]
 	if p == nil {
@@ -142,9 +165,22 @@ func (s *Shares) add(identity string, n int) {
 	p.callers[identity] += n
 }
 
+// share makes the owner one of several identities.
+func (s *Shares) share() {
+	if s.sole {
+		n := s.used
+		s.sole, s.used = false, 0
+		s.add("", n)
+	}
+}
+
 // Give returns n that an identity has taken.
 func (s *Shares) Give(identity string, n int) {
 	if n == 0 {
+		return
+	}
+	if s.sole {
+		s.used -= n
 		return
 	}
 	peer := profiles.Link(identity)
@@ -272,6 +308,9 @@ func (s *Shares) Pool(name string) Pool {
 // Top returns the identities that use most, at most n, in falling order.
 func (s *Shares) Top(n int) []Use {
 	var list []Use
+	if s.sole && s.used > 0 {
+		list = append(list, Use{"", s.used})
+	}
 	for peer, p := range s.peers {
 		if p.own > 0 {
 			list = append(list, Use{peer, p.own})

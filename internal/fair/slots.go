@@ -24,6 +24,9 @@ type waiter struct {
 // NewSlots returns a number of places.
 func NewSlots(places int) *Slots { return &Slots{shares: NewShares(places)} }
 
+// NewOwnSlots returns a number of places with an owner, see NewOwn.
+func NewOwnSlots(places int) *Slots { return &Slots{shares: NewOwn(places)} }
+
 // Bound sets the number of places. Places in use stay in use.
 func (s *Slots) Bound(places int) {
 	s.mu.Lock()
@@ -96,6 +99,13 @@ func (s *Slots) serve() {
 		s.shares.Force(w.identity, 1)
 		w.got <- struct{}{}
 	}
+}
+
+// Shared is Shared of Shares.
+func (s *Slots) Shared() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shares.Shared()
 }
 
 // Pool returns the use of the places under a name.

@@ -279,12 +279,17 @@ func (c *conversation) join(ctx context.Context) (*Up, string, error) {
 	if c.id == "" || c.up == now {
 		return now, c.id, nil
 	}
-	if err := c.server.client(now.Session).Resume(ctx, c.server.target, c.id, c.events()); err != nil {
+	if err := c.server.client(now.Session).Resume(c.on(ctx), c.server.target, c.id, c.events()); err != nil {
 		return nil, "", err
 	}
 	c.server.client(c.up.Session).Leave(c.server.target, c.id)
 	c.up = now
 	return now, c.id, nil
+}
+
+// on returns ctx for streams on behalf of the client.
+func (c *conversation) on(ctx context.Context) context.Context {
+	return c.server.link.on(ctx, c.client.Peer().Identity)
 }
 
 // events returns the handlers for messages of the session outside calls.
@@ -354,7 +359,7 @@ var listenPauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 5
 func (c *conversation) hear(up *Up, id string) error {
 	ctx, cancel := c.server.link.while(c.hearing, up)
 	defer cancel()
-	lane, err := up.Session.Open(ctx)
+	lane, err := up.Session.Open(c.on(ctx))
 	if err != nil {
 		return err
 	}

@@ -506,7 +506,7 @@ func (l *Link) responds(up *Up) bool {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, pingFor)
 	defer cancel()
-	_, err := rpc.Call(ctx, up.Session, rpc.MethodPing, nil)
+	_, err := rpc.Call(ctx, up.Session.Control(), rpc.MethodPing, nil)
 	return err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || up.Session.Arrived()
 }
 
@@ -525,7 +525,7 @@ func (l *Link) ask(ctx context.Context, s *endpoint.Session) (up *Up, err error)
 
 // question puts the question to a partner that is asked.
 func (l *Link) question(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
-	result, err := rpc.Call(profiles.Probing(ctx), s, rpc.MethodInfo, nil)
+	result, err := rpc.Call(profiles.Probing(ctx), s.Control(), rpc.MethodInfo, nil)
 	var fault *rpc.Error
 	if err == nil || errors.As(err, &fault) {
 		l.answered()

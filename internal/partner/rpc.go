@@ -127,7 +127,7 @@ func (c *call) pass(ctx context.Context) error {
 		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(c.target))
 	}
 	c.Extensions = ext
-	lane, err := up.Session.Open(ctx)
+	lane, err := up.Session.Open(sendCtx)
 	if err != nil {
 		return c.lost(ctx, up, err)
 	}

@@ -102,10 +102,8 @@ func (l *Link) claim(identity string) *caller.Claim {
 // was.
 func (l *Link) telling() bool { return l.opts.Tell != TellNone && l.heeds.Load() }
 
-// on returns ctx for messages on behalf of an identity of this endpoint.
+// on returns ctx for messages on behalf of an identity of this endpoint. The identities share the
+// session by it, and the partner is told of them according to Options.Tell.
 func (l *Link) on(ctx context.Context, identity string) context.Context {
-	if l.opts.Tell == TellNone {
-		return ctx
-	}
 	return profiles.WithCaller(ctx, identity)
 }

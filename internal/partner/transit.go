@@ -258,7 +258,7 @@ func (s *sequence) call(ctx context.Context, t *transit) (profiles.Call, error) 
 		if err := s.gap(t); err != nil {
 			return nil, err
 		}
-		on, err := up.Session.Open(ctx)
+		on, err := up.Session.Open(t.link.on(ctx, t.caller))
 		if err != nil {
 			return nil, err
 		}

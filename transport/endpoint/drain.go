@@ -45,7 +45,8 @@ func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 }
 func (s *Session) onlyLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.long > 0 && s.exchanges == s.long && len(s.calls) == 0
+	long := s.long.Used()
+	return long > 0 && s.exchanges == long && len(s.calls) == 0
 }
 
 // closeHalfOpen closes a session after its queue has been written, if the peer has

@@ -154,7 +154,7 @@ type exchange struct {
 	ended   func(Verdict)           // see Tracer; may be nil
 	account account
 	gone    bool           // the connection was lost when the exchange ended without an answer
-	payer   *profiles.Peer // caller in whose part of the budget buf is; nil: none
+	payer   *profiles.Peer // caller in whose part of the budget buf is, and of the places of the session; nil: none
 	place   *deferral      // of a deferred message, in the order of its stream
 	why     error          // it was revoked; nil: not so
 	unwatch func()         // of its chain of credentials; nil: there is none
@@ -221,23 +221,44 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 func (s *Session) register(e *exchange) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch _, known := s.inflight[string(e.req.MsgID)]; {
-	case known:
+	if _, known := s.inflight[string(e.req.MsgID)]; known {
 		return profiles.Errorf(profiles.DuplicateMsgID, "msg_id is in flight")
-	case e.long && s.long >= s.bound(s.opts.LongOf, s.opts.Bounds.LongExchanges):
-		return profiles.Busy("long_exchanges", "too many long exchanges on this connection")
-	case !e.long && len(s.inflight)-s.long >= s.bound(s.opts.InFlightOf, s.opts.Bounds.InFlight):
-		return profiles.Busy("in_flight", "too many requests in flight on this connection")
+	}
+	places, fault := s.placesOf(e)
+	if refused := places.Take(e.sharer(), 1).Refuse(fault); refused != nil {
+		return refused
 	}
 	if s.inflight == nil {
 		s.inflight = make(map[string]*exchange)
 	}
 	s.inflight[string(e.req.MsgID)] = e
 	s.exchanges++
-	if e.long {
-		s.long++
-	}
 	return nil
+}
+
+var (
+	errLong     = profiles.Busy("long_exchanges", "too many long exchanges on this connection")
+	errInFlight = profiles.Busy("in_flight", "too many requests in flight on this connection")
+)
+
+// placesOf returns the places of requests such as e, which the callers of the session share, and
+// the refusal without one. The caller holds mu of the session.
+func (s *Session) placesOf(e *exchange) (places *fair.Shares, fault *profiles.Error) {
+	if e.long {
+		s.long.Bound(s.bound(s.opts.LongOf, s.opts.Bounds.LongExchanges))
+		return &s.long, errLong
+	}
+	s.short.Bound(s.bound(s.opts.InFlightOf, s.opts.Bounds.InFlight))
+	return &s.short, errInFlight
+}
+
+// sharer returns the caller that the request is from, in the shares of its session; "" is the
+// peer itself.
+func (e *exchange) sharer() string {
+	if e.payer == nil {
+		return ""
+	}
+	return profiles.For(e.payer.Identity)
 }
 
 // bound returns the bound of the peer: by its identity if of knows one.
@@ -261,7 +282,9 @@ func (e *exchange) unregister() {
 	}
 	delete(s.inflight, string(e.req.MsgID))
 	if e.long {
-		s.long--
+		s.long.Give(e.sharer(), 1)
+	} else {
+		s.short.Give(e.sharer(), 1)
 	}
 	if s.replay != nil {
 		s.replay.add(e.req.MsgID, s.opts.Now())

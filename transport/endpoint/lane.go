@@ -29,6 +29,8 @@ type lane struct {
 	refs   atomic.Int32
 	ours   bool          // opened here, not by the peer
 	own    atomic.Bool   // ours, and its opener has not released it
+	placed bool          // ours, with a place of streams
+	payer  string        // whose place that is
 	late   atomic.Bool   // a handler outlived its exchange: never used again
 	deaf   error         // why no answer can arrive any more; guarded by the session's mu
 	gone   chan struct{} // closed with the last reference, unless multiplexed
@@ -72,7 +74,7 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	s.lastLane++
 	l.id, l.deaf = s.lastLane, nil
 	s.mu.Unlock()
-	l.s, l.stream, l.ours = s, stream, own
+	l.s, l.stream, l.ours, l.placed = s, stream, own, false
 	l.ctx = s.ctx
 	l.now, l.deadline, l.since, l.idleFrom = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	l.seq, l.stopped = 0, false
@@ -121,6 +123,9 @@ func (l *lane) release() {
 	l.closeWindow()
 	if r, ok := stream.(interface{ Release() }); ok {
 		r.Release()
+	}
+	if l.placed {
+		s.streams.places.Give(l.payer)
 	}
 	if !s.conn.Multiplexed() {
 		close(l.gone)

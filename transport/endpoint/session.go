@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
@@ -37,6 +38,7 @@ type Session struct {
 	queued  atomic.Int64 // octets in their output queues
 	words   atomic.Int64 // octets of terminal answers among them
 
+	streams *streams // nil if they have no bound
 	callers callers
 	asserts atomic.Pointer[func(identity string) ([]byte, error)] // of Assert; may be nil
 
@@ -53,7 +55,8 @@ type Session struct {
 	lanes     map[*lane]struct{} // streams that are read
 	lastLane  uint64
 	inflight  map[string]*exchange // requests of the peer that have no terminal answer yet
-	long      int                  // of them, those without an expected end
+	long      fair.Shares          // of them, those without an expected end, by caller
+	short     fair.Shares          // of them, the others
 	exchanges int                  // those that have not ended
 	calls     map[uint64]*call     // requests of ours, by the second half of msg_id
 	givenUp   givenUp              // of them, those that were closed early
@@ -75,6 +78,8 @@ func newSession(e *Endpoint, conn transport.Conn, id uint64, payer string) *Sess
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.allowance.limit = s.opts.Bounds.InFlightBytesPerConn
 	s.share = e.memory.Share(payer)
+	s.streams = newStreams(conn)
+	s.long, s.short = fair.NewOwn(0), fair.NewOwn(0) // register bounds them
 	if s.opts.Ask != nil {
 		s.asking = make(chan struct{}, 1)
 	}
@@ -247,11 +252,15 @@ func (s *Session) sharedLane(ctx context.Context, key uint64) (*lane, error) {
 	if l != nil {
 		return l, nil
 	}
-	stream, err := s.conn.Open(ctx)
+	var err error
+	if key == controlKey {
+		l, err = s.openLane(ctx, "", false)
+	} else {
+		l, err = s.openStream(ctx, "")
+	}
 	if err != nil {
 		return nil, err
 	}
-	l = s.newLane(stream, s.conn.Multiplexed())
 	s.mu.Lock()
 	if other := s.shared[key]; other != nil {
 		s.mu.Unlock()
@@ -325,11 +334,10 @@ func (s *Session) open(ctx context.Context) (*lane, error) {
 	if !s.conn.Multiplexed() {
 		return s.onlyLane(ctx)
 	}
-	stream, err := s.conn.Open(ctx)
+	l, err := s.openStream(ctx, profiles.CallerOf(ctx))
 	if err != nil {
 		return nil, err
 	}
-	l := s.newLane(stream, true)
 	go l.run()
 	return l, nil
 }

@@ -68,6 +68,20 @@ func (c *conn) Open(ctx context.Context) (transport.Stream, error) {
 	return (*stream)(s), nil
 }
 
+// Streams and TryOpen implement transport.Bounded.
+func (c *conn) Streams() int { return maxStreams }
+
+func (c *conn) TryOpen() (transport.Stream, error) {
+	s, err := c.qc.OpenStream()
+	switch {
+	case err == nil:
+		return (*stream)(s), nil
+	case is[*quic.StreamLimitReachedError](err):
+		return nil, nil
+	}
+	return nil, cause(err)
+}
+
 func (c *conn) Accept(ctx context.Context) (transport.Stream, error) {
 	s, err := c.qc.AcceptStream(ctx)
 	if err != nil {

@@ -157,14 +157,19 @@ func (l List) Stats() (sum endpoint.Stats) {
 	return sum
 }
 
-// Pools returns who uses the handlers of all endpoints.
-func (l List) Pools() []Pool {
+// Pools returns who uses what all endpoints share.
+func (l List) Pools() (list []Pool) {
 	outer, inner := l.endpoints()
-	var handlers []Pool
+	byName := make(map[string][]Pool)
 	for _, ep := range slices.Concat(outer, inner) {
-		handlers = append(handlers, ep.Handlers())
+		for _, pool := range append(ep.Shared(), ep.Handlers()) {
+			byName[pool.Name] = append(byName[pool.Name], pool)
+		}
 	}
-	return []Pool{fair.Join("handlers", handlers...)}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, fair.Join(name, byName[name]...))
+	}
+	return list
 }
 
 // Curtailed adds up how many messages were sent without their end-to-end extensions.

@@ -138,16 +138,16 @@ func (w *Ways) pass(ctx context.Context, link *partner.Link, e *carriage.Event) 
 
 // confirmed sends an event to a partner and returns when the partner has accepted it.
 func (w *Ways) confirmed(ctx context.Context, up *partner.Up, e *carriage.Event) error {
-	lane, err := up.Session.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = lane.Close() }()
 	env := e1.Envelope{ProfileID: carriage.ProfileID, MsgType: carriage.TypeEvt, Payload: e.Body}
 	if e.From != w.o.Self() {
 		env.Extensions = e.Passage.Append(nil, time.Now())
 		ctx = profiles.WithCaller(ctx, e.From)
 	}
+	lane, err := up.Session.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lane.Close() }()
 	call, err := lane.Call(ctx, env)
 	if err != nil {
 		return err
