@@ -43,7 +43,7 @@ type limiter struct {
 }
 
 // limit returns the soft limit after a collection. Octets in flight are at most a bound, and
-// memory for as many is granted. An eighth more is for garbage, and for free memory that the
+// memory for as many is granted. A sixteenth more is for garbage, and for free memory that the
 // runtime has not returned to the system: it collects the buffers of large messages cheaply.
 // Other memory gets the usual percentage for its garbage, so that the limit is felt only where
 // the octets in flight come near their bound.
@@ -54,7 +54,7 @@ func (l *limiter) limit(m memory, used, bound int) uint64 {
 	l.others[l.looks%lately] = max(m.live, uint64(used)) - uint64(used)
 	l.looks++
 	other := slices.Min(l.others[:min(l.looks, lately)])
-	return m.beside + other + other*gcPercent/100 + uint64(bound) + uint64(bound)/8
+	return m.beside + other + other*gcPercent/100 + uint64(bound) + max(uint64(bound)/16, gcHeap)
 }
 
 // limitMemory sets the soft limit of memory by a limiter until ctx ends. octets returns the

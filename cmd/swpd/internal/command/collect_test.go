@@ -77,9 +77,9 @@ func TestRS19TheLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 		used, bound  int
 		want         uint64
 	}{
-		{live: 16 * mib, beside: 3 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 32) * mib},
-		{live: 256 * mib, beside: 3 * mib, used: 240 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 32) * mib}, // full
-		{live: 356 * mib, used: 240 * mib, bound: 256 * mib, want: (16 + 4 + 256 + 32) * mib},                      // found too much
+		{live: 16 * mib, beside: 3 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 16) * mib},
+		{live: 256 * mib, beside: 3 * mib, used: 240 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 16) * mib}, // full
+		{live: 356 * mib, used: 240 * mib, bound: 256 * mib, want: (16 + 4 + 256 + 16) * mib},                      // found too much
 		{live: 212 * mib, used: 200 * mib, bound: 64 * mib, want: (12 + 3 + 64 + 8) * mib},                         // the bound was lowered
 		{live: 10 * mib, used: 20 * mib, bound: 64 * mib, want: (64 + 8) * mib},                                    // used grew after the collection
 	} {
@@ -102,18 +102,18 @@ func TestRS19TheLimitOfMemoryIsSetAfterCollections(t *testing.T) {
 	var found atomic.Uint64
 	found.Store(100 << 20)
 	looks, set := make(chan struct{}, 1), make(chan uint64, 16)
-	limitMemory(t.Context(), func() (int, int) { return 0, 80 << 20 }, func() memory {
+	limitMemory(t.Context(), func() (int, int) { return 0, 192 << 20 }, func() memory {
 		select {
 		case looks <- struct{}{}:
 		default:
 		}
 		return memory{live: found.Load()}
 	}, func(limit uint64) { set <- limit })
-	if got := <-set; got != (100+25+80+10)<<20 {
+	if got := <-set; got != (100+25+192+12)<<20 {
 		t.Errorf("%d octets", got)
 	}
 	found.Store(20 << 20)
-	for got := uint64(0); got != (20+5+80+10)<<20; {
+	for got := uint64(0); got != (20+5+192+12)<<20; {
 		select {
 		case got = <-set:
 		default:
