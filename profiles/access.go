@@ -71,6 +71,12 @@ type Admitter interface {
 	Deny(identity string) error
 }
 
+// Auditor is an Access that audits a denial of something else than its rules.
+type Auditor interface {
+	// Audit records that an operation was denied for another reason than the rules.
+	Audit(identity, profile, operation, name, why string)
+}
+
 // Everyone is the Access that denies nothing.
 var Everyone Access = everyone{}
 

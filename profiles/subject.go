@@ -13,6 +13,9 @@ type Subject struct {
 	// that is not the last one. It gets an access line only if it fails.
 	Part bool
 
+	// Why is a word that says why this was denied, if not because no rule allows it.
+	Why string
+
 	// Before is the number of octets in the earlier parts of the exchange.
 	Before uint64
 }
@@ -68,6 +71,16 @@ func (r *Request) About(operation, name string) {
 func (r *Request) May(a Access, profile, operation, name string) bool {
 	r.About(operation, name)
 	return Allowed(r.Exchange, a, r.Identity(), profile, operation, name)
+}
+
+// Forbid records that an operation on a name is denied although the rules of a may allow it, and
+// sets it as the subject of the request. why is one word for logs. Call it in Serve, as About,
+// and then deny the request.
+func (r *Request) Forbid(a Access, profile, operation, name, why string) {
+	r.Exchange.About(Subject{Profile: profile, Operation: operation, Name: name, Why: why})
+	if a, ok := a.(Auditor); ok {
+		a.Audit(r.Identity(), profile, operation, name, why)
+	}
 }
 
 // About sets the subject of the exchange of a Responder. It may be called until the

@@ -34,7 +34,7 @@ type Entry struct {
 	Out       uint64        `json:"destination.bytes"`
 
 	Of     uint64 `json:"swp.of"`       // of a finding: the sequence of the record that it is about
-	Reason string `json:"event.reason"` // of a finding
+	Reason string `json:"event.reason"` // of a finding, or of a denial that no rule decided
 
 	Other      string `json:"destination.user.id"` // of an exchange that was sent: the partner
 	MsgID      string `json:"swp.msg_id"`          // hexadecimal, as the sums

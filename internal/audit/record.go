@@ -21,6 +21,7 @@ type Record struct {
 	Partner                  string // empty if the exchange ended at this endpoint
 	Sent                     bool   // this endpoint has opened the exchange at Partner, which has Identity
 	Rule                     string // the deciding rule; empty: access was not checked
+	Reason                   string // of a denial that no rule decided
 	Chain                    string // chain of credentials, in hexadecimal
 	Hints                    string // one line from profiles.FormatHints
 	Outcome                  string
@@ -183,7 +184,7 @@ func (r *Record) open(c *clock, buf []byte) line {
 		who = "destination.user.id"
 	}
 	l = l.text(who, r.Identity).text("swp.for", r.For).text("swp.profile", r.Profile).text("swp.operation", r.Operation).text("swp.name", r.Name).
-		text("swp.partner", r.Partner).text("rule.id", r.Rule).text("swp.chain", r.Chain).text("swp.hints", r.Hints).
+		text("swp.partner", r.Partner).text("rule.id", r.Rule).text("event.reason", r.Reason).text("swp.chain", r.Chain).text("swp.hints", r.Hints).
 		text("swp.outcome", r.Outcome).number("source.bytes", r.In).number("destination.bytes", r.Out).
 		sum("swp.request.sha256", r.Request).sum("swp.answer.sha256", r.Answer)
 	if c := &r.Crossing; len(c.MsgID) > 0 {

@@ -62,7 +62,11 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	session := req.Session
 	identity, id := session.Peer().Identity, string(in.AgentID)
 	req.About("handshake", id)
-	if !s.mayBe(identity, id) || isPartner(id) || s.pools.hosts(id) {
+	switch {
+	case !s.mayBe(identity, id):
+		return errAgentDenied
+	case isPartner(id), s.pools.hosts(id):
+		req.Forbid(s.opts.Access, "a2a", "handshake", id, errAgentDenied.Detail)
 		return errAgentDenied
 	}
 	kinds := make([]string, len(in.Capabilities))
@@ -91,6 +95,9 @@ func (s *Service) serveHandshake(req *profiles.Request) error {
 	a, err := s.agents.seat(session, identity, id)
 	if err != nil {
 		s.mu.Unlock()
+		if err == errAgentDenied {
+			req.Forbid(s.opts.Access, "a2a", "handshake", id, errAgentDenied.Detail)
+		}
 		return err
 	}
 	a.kinds, a.instance, a.declared = kinds, instance, declared

@@ -66,7 +66,7 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	}
 	switch {
 	case s.tasks.stored(a.key): // this request is never written
-	case !s.opts.Owned(kind, req.Session.Peer()) && s.opts.Access.Allowed(r.Owner, "a2a", "task", name):
+	case s.mayAsk(req, kind, name):
 		r.Input = bytes.Clone(in.Input)
 	default:
 		profiles.Ended(w, profiles.OutcomeDenied)
@@ -83,6 +83,18 @@ func (s *Service) serveTask(ctx context.Context, req *profiles.Request, w profil
 	a.lane, a.msgID, a.w = held.Lane, held.MsgID, responder
 	a.arrive()
 	return nil
+}
+
+// mayAsk reports whether the peer may ask for tasks of a kind, whose name in rules is name.
+func (s *Service) mayAsk(req *profiles.Request, kind, name string) bool {
+	if !s.opts.Access.Allowed(req.Identity(), "a2a", "task", name) {
+		return false
+	}
+	if s.opts.Owned(kind, req.Session.Peer()) {
+		req.Forbid(s.opts.Access, "a2a", "task", name, "a2a_owned")
+		return false
+	}
+	return true
 }
 
 // refuseTask answers a Task above a bound, or with an extension that cannot be read, with a

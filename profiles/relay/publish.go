@@ -47,6 +47,7 @@ func (s *Service) publish(ctx context.Context, req *profiles.Request) error {
 	case !s.opts.Access.Allowed(identity, "relay", "publish", string(m.Topic)):
 		return errDenied
 	case s.owned(identity, at):
+		req.Forbid(s.opts.Access, Name, "publish", string(topic), errOwned.Detail)
 		return errOwned
 	case at.partner != "" && s.opts.Carries != nil:
 		if err := s.opts.Carries(at.partner); err != nil {

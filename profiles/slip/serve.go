@@ -67,7 +67,10 @@ func (s *Service) pass(ctx context.Context, req *profiles.Request, m *Message, w
 	switch {
 	case err != nil:
 		return err
-	case !s.speaks(identity, src):
+	case s.taken(identity, src):
+		req.Forbid(s.opts.Access, s.profile.Name, "send", dst, "agent_id")
+		return denied("agent %.100q is not for this identity to speak as", src)
+	case !s.opts.MayUse(identity, src):
 		return denied("agent %.100q is not for this identity to speak as", src)
 	case !s.opts.Access.Allowed(identity, s.profile.Name, "send", dst):
 		return denied("sending to agent %.100q is not allowed", dst)
@@ -107,15 +110,13 @@ func (s *Service) ours(agentID string) bool {
 	return known
 }
 
-// speaks reports whether an identity may act as an agent: it may use the agent_id, and no
-// other identity has declared it.
-func (s *Service) speaks(identity, agent string) bool {
-	if s.opts.Agents != nil {
-		if owner, known := s.opts.Agents.Owner(agent); known && owner != profiles.Link(identity) {
-			return false
-		}
+// taken reports whether another identity has declared an agent.
+func (s *Service) taken(identity, agent string) bool {
+	if s.opts.Agents == nil {
+		return false
 	}
-	return s.opts.MayUse(identity, agent)
+	owner, known := s.opts.Agents.Owner(agent)
+	return known && owner != profiles.Link(identity)
 }
 
 // passing is a message that is being forwarded.

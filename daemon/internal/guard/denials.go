@@ -30,7 +30,7 @@ type denials struct {
 
 // denial is what was denied to an identity. Without a profile it stands for all denials above
 // a bound.
-type denial struct{ identity, profile, operation, name string }
+type denial struct{ identity, profile, operation, name, why string }
 
 // told is a denial of the last second, or one whose line is due.
 type told struct {
@@ -126,6 +126,9 @@ func (d *denials) line(e *told) {
 	message, fields := "denied", []zap.Field{zap.String("profile", e.profile), zap.String("operation", e.operation), zap.String("name", e.name)}
 	if e.profile == "" {
 		message, fields = "denied in many other ways", nil
+	}
+	if e.why != "" {
+		fields = append(fields, zap.String("why", e.why))
 	}
 	if e.times > 1 || e.profile == "" {
 		fields = append(fields, zap.Int("times", e.times))

@@ -31,7 +31,7 @@ func watched() (d *denials, lines func() []string) {
 	}
 }
 
-func called(identity, name string) denial { return denial{identity, "rpc", "call", name} }
+func called(identity, name string) denial { return denial{identity, "rpc", "call", name, ""} }
 
 func TestOP08DenialsOfOneIdentityHideNoneOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -178,8 +178,13 @@ func (g *Guard) Allowed(identity, profile, operation, name string) bool {
 	if operation == "subscribe" && !g.held.news(identity, name) {
 		return false
 	}
-	g.deny(identity, profile, operation, name)
+	g.deny(identity, profile, operation, name, "")
 	return false
+}
+
+// Audit implements profiles.Auditor.
+func (g *Guard) Audit(identity, profile, operation, name, why string) {
+	g.deny(identity, profile, operation, name, why)
 }
 
 // MayUse reports whether an identity may use an agent_id as its own.
@@ -187,7 +192,7 @@ func (g *Guard) MayUse(identity, agentID string) bool {
 	if g.policy.Load().MayUse(identity, agentID) && !g.gone(identity) {
 		return true
 	}
-	g.deny(identity, "a2a", "agent_id", agentID)
+	g.deny(identity, "a2a", "agent_id", agentID, "")
 	return false
 }
 
@@ -227,7 +232,7 @@ func (g *Guard) Serves(identity, profile string) bool {
 	if g.policy.Load().Has(identity, profile) {
 		return true
 	}
-	g.deny(identity, profile, "", "")
+	g.deny(identity, profile, "", "", "")
 	return false
 }
 
@@ -242,10 +247,10 @@ func (g *Guard) WouldSome(identity, profile, operation, beginning string) bool {
 }
 
 // deny counts a denial and logs it. The peer chose operation and name: the log cuts and
-// escapes them, and no metric has them as a label.
-func (g *Guard) deny(identity, profile, operation, name string) {
+// escapes them, and no metric has them as a label. why is the reason if the rules are not.
+func (g *Guard) deny(identity, profile, operation, name, why string) {
 	g.denials.WithLabelValues(profile).Inc()
-	g.denied.add(denial{identity, profile, operation, name})
+	g.denied.add(denial{identity, profile, operation, name, why})
 }
 
 // heldBack records which events were recently withheld, and from which identities. The zero

@@ -4,12 +4,14 @@
 package trail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -269,6 +271,9 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 		Transport: telemetry.TransportOf(peer), Session: v.Session.ID(), Trace: telemetry.TraceID(profiles.TraceOf(r.Context)),
 	}
 	rec.Rule = t.o.Rule(peer.Identity, r.Subject.Profile, r.Subject.Operation, r.Subject.Name)
+	if r.Outcome == profiles.OutcomeDenied && strings.HasPrefix(rec.Rule, "access.rules") {
+		rec.Rule, rec.Reason = "", cmp.Or(r.Subject.Why, v.Detail) // the rule allows it
+	}
 	if d := profiles.DelegationOf(r.Context); d != nil {
 		rec.Chain = hex.EncodeToString([]byte(d.ChainID))
 	}
