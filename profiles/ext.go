@@ -10,6 +10,7 @@ const (
 	ExtCaller   = 51 // assertion of the caller: a JWT of at most 1,024 octets
 	ExtTarget   = 52 // destination: names of partners joined by slashes; each endpoint removes the first
 	ExtEndpoint = 53 // on an error, identity of the endpoint that wrote it
+	ExtDraining = 54 // on an error, empty: the connection of its author drains, and takes no further request
 )
 
 // MaxHops is how many endpoints a forwarded message may pass.

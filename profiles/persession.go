@@ -21,6 +21,22 @@ func Keep(s Session) (release func()) {
 	return func() {}
 }
 
+// Leaver is a Session that knows whether its peer takes requests on it.
+type Leaver interface {
+	// Leaving returns a context that ends when the peer has refused a request because it drains
+	// the session, or with the session.
+	Leaving() context.Context
+}
+
+// Leaving calls Leaving of a session that is a Leaver. For any other it returns the Context of the
+// session.
+func Leaving(s Session) context.Context {
+	if l, ok := s.(Leaver); ok {
+		return l.Leaving()
+	}
+	return s.Context()
+}
+
 // PerSession keeps at most one value per session, until the session ends. Reading takes no
 // lock. The zero value is ready. It is safe for concurrent use, and must not be copied.
 type PerSession[T any] struct {

@@ -31,6 +31,7 @@ func (l *Link) enter(up *Up) {
 	}
 	l.saw(up.Session.Peer())
 	l.choose(nil)
+	context.AfterFunc(up.Session.Leaving(), func() { l.left(up) })
 	if !up.asked && l.asks() { // it has shown in the meantime that it can be asked
 		l.askAgain()
 	}
@@ -40,16 +41,45 @@ func (l *Link) enter(up *Up) {
 			l.mute = false
 		}
 		l.open = slices.DeleteFunc(l.open, func(other *Up) bool { return other == up })
-		switch {
-		case !up.Dialled || up.leaving:
-		case time.Since(up.since) < l.lasting():
-			l.brief++
-		default:
-			l.brief = 0
-		}
+		l.count(up)
 		l.mu.Unlock()
 		l.choose(context.Cause(up.Session.Context()))
 	})
+}
+
+// count counts a dialled session that is of no use any more as brief or not. The caller holds mu.
+func (l *Link) count(up *Up) {
+	switch {
+	case !up.Dialled || up.leaving:
+	case time.Since(up.since) < l.lasting():
+		l.brief++
+	default:
+		l.brief = 0
+	}
+}
+
+var errDrains = errors.New("partner: it shuts down, and takes no further requests on its connection")
+
+// left gives up a session on which the partner takes no further requests. Exchanges under
+// way on it go on.
+func (l *Link) left(up *Up) {
+	if up.Session.Context().Err() != nil {
+		return
+	}
+	l.mu.Lock()
+	l.count(up)
+	l.retreat(up)
+	l.mu.Unlock()
+	l.choose(errDrains)
+}
+
+// retreat lets a session end when nothing is under way on it any more. The end that has dialled it
+// drains it. The caller holds mu.
+func (l *Link) retreat(up *Up) {
+	if up.Dialled && !up.leaving {
+		time.AfterFunc(superseded, up.Session.Drain)
+	}
+	up.leaving = true
 }
 
 // choose makes the best session the current one. cause is why a session has ended.
@@ -62,9 +92,8 @@ func (l *Link) choose(cause error) {
 	l.mu.Lock()
 	best := l.best()
 	for _, up := range l.open {
-		if up.Dialled && up != best && !up.leaving {
-			up.leaving = true
-			time.AfterFunc(superseded, up.Session.Drain)
+		if up.Dialled && up != best {
+			l.retreat(up)
 		}
 	}
 	old := l.current

@@ -96,6 +96,13 @@ func (d *Delivery) run(call profiles.Call) {
 		case d.session.Context().Err() != nil:
 			d.end(context.Cause(d.session.Context()))
 			return
+		case profiles.Leaving(d.session).Err() != nil: // nothing is sent again on this session
+			select {
+			case <-d.ctx.Done():
+			case <-d.session.Context().Done():
+				d.end(context.Cause(d.session.Context()))
+			}
+			return
 		case errors.Is(err, errMissing), errors.Is(err, errSilent):
 			continue
 		case errors.As(err, &refused) && !refused.Retryable, posted && !d.repeatable():

@@ -358,7 +358,7 @@ func (s *Set) info(opts Options) func(profiles.Session) rpc.Info {
 	return func(session profiles.Session) rpc.Info {
 		peer := session.Peer()
 		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}
-		info.Extensions = map[uint64][]uint64{0: {profiles.ExtChain, profiles.ExtEndpoint}} // of any profile
+		info.Extensions = map[uint64][]uint64{0: {profiles.ExtChain, profiles.ExtEndpoint, profiles.ExtDraining}} // of any profile
 		if opts.Callers {
 			info.Extensions[0] = append(info.Extensions[0], profiles.ExtCaller)
 		}

@@ -99,7 +99,7 @@ func TestInfoNamesProfilesExtensionsAndTargets(t *testing.T) {
 	if got := info.Extensions[mcpmap.ProfileID]; !slices.Equal(got, []uint64{16, 17, 18, 19, 20, 48, 49, 50}) {
 		t.Errorf("extensions of profile 1: %v", got)
 	}
-	if got := info.Extensions[0]; !slices.Equal(got, []uint64{profiles.ExtChain, profiles.ExtEndpoint}) {
+	if got := info.Extensions[0]; !slices.Equal(got, []uint64{profiles.ExtChain, profiles.ExtEndpoint, profiles.ExtDraining}) {
 		t.Errorf("extensions of any profile: %v", got)
 	}
 }

@@ -3,8 +3,10 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -13,6 +15,45 @@ import (
 func (s *Session) Drain() {
 	s.draining.Store(true)
 	s.checkDrained()
+}
+
+// errDraining refuses the requests of the peer of a draining session.
+var errDraining = profiles.Busy("draining", "this endpoint is shutting down")
+
+// tellDraining adds extension 54 to the refusal of a request on a draining session.
+func tellDraining(answer *e1.Envelope, fault *profiles.Error) {
+	if fault == errDraining {
+		answer.Extensions = e1.AppendExtension(slices.Clip(answer.Extensions), profiles.ExtDraining, nil)
+	}
+}
+
+// hearDraining reads extension 54 of an answer.
+func (s *Session) hearDraining(ext e1.Extensions) {
+	if len(ext) == 0 {
+		return
+	}
+	if _, draining := ext.Lookup(profiles.ExtDraining); !draining {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses = true
+	if s.leave != nil {
+		s.leave()
+	}
+}
+
+// Leaving implements profiles.Leaver.
+func (s *Session) Leaving() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == nil {
+		s.left, s.leave = context.WithCancel(s.ctx)
+		if s.refuses {
+			s.leave()
+		}
+	}
+	return s.left
 }
 
 // ErrLapsed is the cause of the end of sessions whose peer has a certificate that has

@@ -133,6 +133,9 @@ func (l *lane) receiveError(env *e1.Envelope) bool {
 		l.refuse(nil, profiles.Errorf(profiles.InvalidProfilePayload, "not an error report"), ordinary)
 		return true
 	}
+	if own {
+		l.s.hearDraining(env.Extensions)
+	}
 	if !own || !l.s.refuseCall(n, fault, env) {
 		l.unsolicited()
 		return true

@@ -142,7 +142,7 @@ func (l *lane) duplicate(id []byte) *profiles.Error {
 		s.replay.add(id, l.now)
 	}
 	if s.draining.Load() && l.typ.Role&(profiles.Concluding|profiles.Within) == 0 {
-		return profiles.Busy("draining", "this endpoint is shutting down")
+		return errDraining
 	}
 	return nil
 }
@@ -256,6 +256,7 @@ func (l *lane) deliver(profile *profiles.Profile, n uint64) {
 		l.refuse(profile, fault, ordinary)
 		return
 	}
+	l.s.hearDraining(l.req.Extensions)
 	switch l.s.deliver(n, &l.req.Envelope, l.typ.Role&profiles.Terminal != 0) {
 	case awaited:
 		l.verdict(profiles.OK, "", nil, false, Kept)

@@ -58,7 +58,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 		answer, ok = refusal(profile, req, fault)
 	}
 	if !ok {
-		if req.ProfileID == ErrorProfile || !l.s.opts.ErrorFrames && !needsErrorFrame(profile, req) {
+		if req.ProfileID == ErrorProfile || !l.s.opts.ErrorFrames && !needsErrorFrame(profile, req) && !l.mustTell(fault) {
 			return false
 		}
 		answer = errorFrame(&req.Envelope, fault, &l.s.opts.Envelope)
@@ -76,6 +76,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 	}
 	l.complete(&answer, l.s.opts.Now())
 	l.s.ep.sign(&answer)
+	tellDraining(&answer, fault)
 	size, err := l.out.sizeOf(&answer)
 	if err != nil {
 		return false
@@ -94,6 +95,13 @@ func needsErrorFrame(p *profiles.Profile, req *profiles.Request) bool {
 	}
 	t, ok := p.Type(req.MsgType)
 	return ok && t.Role&(profiles.Initiating|profiles.Concluding) == profiles.Initiating
+}
+
+// mustTell reports whether the peer is told of a refusal although the profile of its message has
+// no error message: it is to send it on another connection. A peer that knows extension 54 knows
+// the error path.
+func (l *lane) mustTell(fault *profiles.Error) bool {
+	return fault == errDraining && l.s.known.Heeds(0, profiles.ExtDraining)
 }
 
 // refusal asks the profile for its own error message. If the profile panics, it has none.
