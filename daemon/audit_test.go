@@ -109,6 +109,30 @@ func TestEachExchangeIsInTheTrailOfBothEnds(t *testing.T) {
 	})
 }
 
+// Denials above the share of an identity have a record together, at a stop at the latest.
+func TestOP26DenialsAboveTheShareOfAnIdentityHaveOneRecord(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		t.Parallel()
+		o := open(t, "a", "audit: {size: 1MiB}\naccess: {rules: [{identity: 'spiffe://a.example/**', profile: mcp}]}\n")
+		s := o.mustDial(o.addrs[transport])
+		const full, all = 64, 100
+		for range all {
+			if _, err := rpc.Call(t.Context(), s.Session, "nothing", nil); err == nil {
+				t.Fatal("it is allowed")
+			}
+		}
+		if err := o.end(); err != nil {
+			t.Fatal(err)
+		}
+		list := o.trail()
+		last := list[len(list)-1]
+		if len(list) != full+1 || last.Times != all-full || last.Operation != "call" || last.Name != "" || last.Outcome != "denied" || last.In == 0 {
+			t.Errorf("%d records, the last %+v", len(list), last)
+		}
+		o.verified()
+	})
+}
+
 // one returns the only record of a name.
 func one(t *testing.T, list []recorded, profile, name string) (found recorded) {
 	t.Helper()

@@ -5,7 +5,7 @@
 
 .PHONY: abuse
 abuse: ## the bounds on time and memory under abuse, best of several tries
-	$(GO) test -tags abuse -count 1 -p 1 -v -run '^TestAbuse' $$(grep -rl --include='*_test.go' '^//go:build.*abuse' . | xargs -n 1 dirname | sort -u)
+	$(GO) test -tags abuse -count 1 -p 1 -v -timeout 40m -run '^TestAbuse' $$(grep -rl --include='*_test.go' '^//go:build.*abuse' . | xargs -n 1 dirname | sort -u)
 
 ABUSE_TIME ?= 10m
 

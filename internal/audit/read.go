@@ -30,6 +30,7 @@ type Entry struct {
 	Partner   string        `json:"swp.partner"`
 	Rule      string        `json:"rule.id"`
 	Outcome   string        `json:"swp.outcome"`
+	Times     uint64        `json:"swp.times"` // of denials that share the record; else 0
 	In        uint64        `json:"source.bytes"`
 	Out       uint64        `json:"destination.bytes"`
 

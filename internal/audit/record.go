@@ -27,6 +27,7 @@ type Record struct {
 	Outcome                  string
 	Denied, OK               bool
 
+	Times           uint64 // exchanges that the record stands for; 0: one
 	In, Out         uint64 // octets of frames
 	Request, Answer Sum    // of payloads
 	Crossing        Crossing
@@ -116,6 +117,14 @@ func (l line) number(name string, value uint64) line {
 	return strconv.AppendUint(l.key(name), value, 10)
 }
 
+// count adds a member unless it is zero.
+func (l line) count(name string, value uint64) line {
+	if value == 0 {
+		return l
+	}
+	return l.number(name, value)
+}
+
 // sum adds a member unless it is zero.
 func (l line) sum(name string, value Sum) line {
 	if value == (Sum{}) {
@@ -185,7 +194,7 @@ func (r *Record) open(c *clock, buf []byte) line {
 	}
 	l = l.text(who, r.Identity).text("swp.for", r.For).text("swp.profile", r.Profile).text("swp.operation", r.Operation).text("swp.name", r.Name).
 		text("swp.partner", r.Partner).text("rule.id", r.Rule).text("event.reason", r.Reason).text("swp.chain", r.Chain).text("swp.hints", r.Hints).
-		text("swp.outcome", r.Outcome).number("source.bytes", r.In).number("destination.bytes", r.Out).
+		text("swp.outcome", r.Outcome).count("swp.times", r.Times).number("source.bytes", r.In).number("destination.bytes", r.Out).
 		sum("swp.request.sha256", r.Request).sum("swp.answer.sha256", r.Answer)
 	if c := &r.Crossing; len(c.MsgID) > 0 {
 		l = l.octets("swp.msg_id", c.MsgID).number("swp.profile_id", c.ProfileID).number("swp.msg_type", c.MsgType).

@@ -267,6 +267,9 @@ func (t *Trail) Bound(size int64) {
 	t.size.Store(size)
 }
 
+// Size returns the limit of Bound.
+func (t *Trail) Size() int64 { return t.size.Load() }
+
 // Err returns the reason why records cannot be written; nil if they can.
 func (t *Trail) Err() error {
 	if err := t.failure.Load(); err != nil {

@@ -438,11 +438,12 @@ func (s *stage) denied() (logged, recorded map[string]int, err error) {
 		var l struct {
 			Msg, Profile, Operation string
 			Times                   int
+			TrailTimes              int    `json:"swp.times"`
 			TrailProfile            string `json:"swp.profile"`
 			TrailOperation          string `json:"swp.operation"`
 		}
 		if json.Unmarshal([]byte(text), &l) == nil && (l.Msg == "" || strings.HasPrefix(l.Msg, "denied")) {
-			in[l.Profile+l.TrailProfile+" "+l.Operation+l.TrailOperation] += max(1, l.Times)
+			in[l.Profile+l.TrailProfile+" "+l.Operation+l.TrailOperation] += max(1, l.Times, l.TrailTimes)
 		}
 	}
 	logged, recorded = make(map[string]int), make(map[string]int)

@@ -50,6 +50,7 @@ type Trail struct {
 	partners func() []receipts.Partner // see SetPartners
 
 	records, lost atomic.Uint64
+	merged        merger
 }
 
 // Options configure a Trail.
@@ -170,6 +171,7 @@ func (t *Trail) Serve(ctx context.Context) {
 			return
 		case now := <-ticker.C:
 			t.o.RecordLong(now.Add(-long))
+			t.appendMerged(now, false)
 		}
 	}
 }
@@ -192,6 +194,7 @@ func (t *Trail) Look(h *part.Health) {
 
 // Close implements part.Part.
 func (t *Trail) Close() error {
+	t.appendMerged(time.Now(), true)
 	if file := t.file.Load(); file != nil {
 		return file.Close()
 	}
@@ -279,6 +282,9 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 	}
 	rec.Hints = profiles.FormatHints(profiles.AllHints(r.Context))
 	if ledger == nil || begins {
+		if r.Outcome == profiles.OutcomeDenied && !begins && r.Begun == 0 {
+			return t.appendDenial(file, &rec)
+		}
 		return t.append(file, &rec)
 	}
 	rec.Crossing = audit.Crossing{
@@ -291,6 +297,25 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 		ledger.Answered(&x, sequence)
 	}
 	return sequence
+}
+
+// appendDenial adds the record of a denial, or counts it in that of others.
+func (t *Trail) appendDenial(file *audit.Trail, rec *audit.Record) uint64 {
+	if t.merged.merges(rec, t.records.Load(), file.Size()) {
+		return 0
+	}
+	return t.append(file, rec)
+}
+
+// appendMerged adds the merged records of denials that are due, or all.
+func (t *Trail) appendMerged(now time.Time, all bool) {
+	file := t.file.Load()
+	if file == nil {
+		return
+	}
+	for _, rec := range t.merged.take(now, all, t.records.Load(), file.Size()) {
+		t.append(file, rec)
+	}
 }
 
 // append adds a record, and counts it.

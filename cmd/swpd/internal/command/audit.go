@@ -195,8 +195,11 @@ func (p *entryPrinter) print(e *audit.Entry) error {
 	case e.Partner != "":
 		name += " at " + e.Partner
 	}
-	if e.Begins() {
+	switch {
+	case e.Begins():
 		outcome = "goes on"
+	case e.Times > 0:
+		outcome = fmt.Sprintf("%s %d times", outcome, e.Times)
 	}
 	who := e.Identity + e.Other
 	if e.For != "" {
