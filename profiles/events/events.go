@@ -84,12 +84,12 @@ type Options struct {
 	// MiB. Without a Store they are also the maximum lag of a subscription.
 	TailEntries, TailOctets int
 
-	// PendingOctets bounds the events that wait to be stored, default 64 MiB. Above it
-	// events are refused as retryable.
+	// PendingOctets bounds the events that wait to be stored, default 64 MiB; producers share
+	// it. Above it events are refused as retryable.
 	PendingOctets int
 
-	// Subscriptions bounds the subscriptions of one connection, default 256, and
-	// IdentitySubscriptions the ones of one identity, default 4,096.
+	// Subscriptions bounds the subscriptions of one connection, default 256, which its callers
+	// share, and IdentitySubscriptions the ones of one identity, default 4,096.
 	Subscriptions, IdentitySubscriptions int
 
 	// Names bounds the named subscriptions of one identity, default 1,024.
@@ -151,7 +151,7 @@ type Bus struct {
 	profile *profiles.Profile
 	tail    tail
 	kept    atomic.Int64  // Options.Retention, changed
-	pending atomic.Int64  // octets that wait to be stored
+	pending fair.Budget   // octets that wait to be stored, by producer
 	rules   atomic.Uint64 // how often they have changed
 	readers *fair.Slots   // for reading the store
 	large   *fair.Slots   // for large records from the store
@@ -179,6 +179,7 @@ func New(opts Options) (*Bus, error) {
 	}
 	b := &Bus{opts: opts, readers: fair.NewSlots(storeReaders), large: fair.NewSlots(largeSlots), naming: make(chan struct{}, 1)}
 	b.kept.Store(int64(opts.Retention))
+	b.pending.Bound(opts.PendingOctets)
 	b.tail.maxEntries, b.tail.maxOctets = opts.TailEntries, opts.TailOctets
 	b.tail.waiters.init(opts.Access)
 	b.live.seed = maphash.MakeSeed()
@@ -240,7 +241,8 @@ func (b *Bus) Close() {
 	b.work.Wait()
 }
 
-// Pools returns the use of the reads of the store, and of the slots for large records.
+// Pools returns the use of the reads of the store, of the slots for large records, and of the
+// octets that wait to be stored.
 func (b *Bus) Pools() []fair.Pool {
-	return []fair.Pool{b.readers.Pool("event reads"), b.large.Pool("large events")}
+	return []fair.Pool{b.readers.Pool("event reads"), b.large.Pool("large events"), b.pending.Pool("event octets")}
 }

@@ -44,15 +44,17 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 		done(invalid(DetailSize, "event_id and the identity of its producer are too long together"))
 		return
 	}
-	size := int64(len(e.octets()))
-	if waits := b.pending.Add(size); waits > int64(b.opts.PendingOctets) && waits > size {
-		b.pending.Add(-size)
-		done(profiles.Busy(DetailPending, "too many events wait to be stored"))
-		return
+	size := len(e.octets())
+	if fault := b.pending.Take(producer, size).Refuse(errPending); fault != nil {
+		if b.pending.Used() > 0 {
+			done(fault)
+			return
+		}
+		b.pending.Add(producer, size) // it may be larger than the bound, alone
 	}
 	b.opts.Store.Append(spaceLog, logName, id, producer, e.octets(), b.opts.Now().Add(time.Duration(b.kept.Load())),
 		func(r store.AppendResult) {
-			b.pending.Add(-size)
+			b.pending.Give(producer, size)
 			switch {
 			case r.Err != nil:
 				done(profiles.Unavailable(r.Err))
@@ -67,6 +69,8 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 			done(nil)
 		})
 }
+
+var errPending = profiles.Busy(DetailPending, "too many events wait to be stored")
 
 // errConflict refuses another event under a used event_id.
 var errConflict = invalid(DetailConflict, "event_id was used for another event")

@@ -10,13 +10,16 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/profiles/profiletest"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -263,12 +266,12 @@ func TestPendingOctetsAreBounded(t *testing.T) {
 	r := record("a")
 	m := events.Publish{Event: r}
 	size := m.Size() - 4 // of the record alone
-	b := newBus(t, events.Options{Store: store, PendingOctets: 3 * size})
+	b := newBus(t, events.Options{Store: store, PendingOctets: 8 * size})
 	h := profiletest.New(t, b.Profile())
 	resume := store.stall()
 	defer resume()
 	var waiting []*profiletest.Exchange
-	for _, id := range []string{"a", "b", "c"} {
+	for _, id := range []string{"a", "b", "c", "e", "f", "g", "h"} { // an eighth stays free
 		waiting = append(waiting, h.Serve(events.TypePublish, publish(record(id))))
 	}
 	wantRefused(t, b.Profile(), h.Serve(events.TypePublish, publish(record("d"))), profiles.RateLimitExceeded, "RATE_LIMIT_EXCEEDED")
@@ -277,6 +280,54 @@ func TestPendingOctetsAreBounded(t *testing.T) {
 		wantAccepted(t, x)
 	}
 	wantAccepted(t, h.Serve(events.TypePublish, publish(record("d"))))
+}
+
+func TestAnEventAboveTheBoundOfPendingOctetsIsAcceptedAlone(t *testing.T) {
+	b := newBus(t, events.Options{Store: newMemory(t), PendingOctets: 1})
+	h := profiletest.New(t, b.Profile())
+	for _, id := range []string{"a", "b"} {
+		wantAccepted(t, h.Serve(events.TypePublish, publish(record(id))).Wait())
+	}
+}
+
+// The events that wait to be stored have one bound for all producers.
+func TestRS32EventsOfOneProducerLeaveRoomForAnother(t *testing.T) {
+	m := events.Publish{Event: record("00000")}
+	size := m.Size() - 4
+	fairtest.Places(t, "events: octets that wait", "events of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		slow := &slowly{waits: make(map[string][]func(store.AppendResult))}
+		b := newBus(t, events.Options{Store: slow, PendingOctets: 16 * size})
+		n := 0
+		take := func(who string) bool {
+			n++
+			before := len(slow.waits[who])
+			x := profiletest.NewAs(t, b.Profile(), who).Serve(events.TypePublish, publish(record(fmt.Sprintf("%05d", n))))
+			if len(slow.waits[who]) > before {
+				return true
+			}
+			wantRefused(t, b.Profile(), x, profiles.RateLimitExceeded, "RATE_LIMIT_EXCEEDED")
+			return false
+		}
+		return take, func(who string) {
+			done := slow.waits[who][0]
+			slow.waits[who] = slow.waits[who][1:]
+			done(store.AppendResult{Err: errors.New("given up")})
+		}
+	})
+}
+
+// slowly is a store of events that stores nothing until the test says so.
+type slowly struct {
+	events.Store
+	waits map[string][]func(store.AppendResult) // by owner
+}
+
+func (s *slowly) Span(context.Context, string, string) (first, last uint64, err error) {
+	return 1, 0, nil
+}
+
+func (s *slowly) Append(_, _, _, owner string, _ []byte, _ time.Time, done func(store.AppendResult)) {
+	s.waits[owner] = append(s.waits[owner], done)
 }
 
 // The disk stalls: nothing is acknowledged meanwhile, publishers are not read,

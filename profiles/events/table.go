@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -13,7 +14,7 @@ import (
 type table struct {
 	mu         sync.Mutex
 	subs       map[subscriptionKey]*subscription
-	sessions   map[profiles.Session]int // number of subscriptions of each
+	sessions   map[profiles.Session]*fair.Shares // subscriptions of each, by caller
 	identities map[string]int
 	lanes      map[profiles.Lane]*turn
 	named      map[string]*subscription
@@ -34,7 +35,7 @@ type turn struct {
 
 func (t *table) init() {
 	t.subs = make(map[subscriptionKey]*subscription)
-	t.sessions = make(map[profiles.Session]int)
+	t.sessions = make(map[profiles.Session]*fair.Shares)
 	t.identities = make(map[string]int)
 	t.lanes = make(map[profiles.Lane]*turn)
 	t.named = make(map[string]*subscription)
@@ -52,15 +53,21 @@ func (t *table) add(s *subscription) error {
 		return errEnding
 	case t.subs[s.key] != nil:
 		return profiles.Errorf(profiles.DuplicateMsgID, "events: the msg_id is that of a subscription")
-	case t.sessions[s.key.session] >= o.Subscriptions:
-		return profiles.Busy(DetailBound, "events: too many subscriptions on this connection")
 	case t.identities[s.reader.rights.identity] >= o.IdentitySubscriptions:
 		return profiles.Busy(DetailBound, "events: too many subscriptions of this identity")
 	}
+	places := t.sessions[s.key.session]
+	if places == nil {
+		own := fair.NewOwn(o.Subscriptions)
+		places = &own
+	}
+	if fault := places.Take(s.sharer(), 1).Refuse(errSubscriptions); fault != nil {
+		return fault
+	}
+	t.sessions[s.key.session] = places
 	s.bus.work.Add(1)
 	s.ctx, s.cancel = context.WithCancelCause(s.bus.ctx)
 	t.subs[s.key] = s
-	t.sessions[s.key.session]++
 	t.identities[s.reader.rights.identity]++
 	if s.turn = t.lanes[s.lane]; s.turn == nil {
 		s.turn = &turn{slot: make(chan struct{}, 1)}
@@ -75,6 +82,12 @@ func (t *table) add(s *subscription) error {
 	}
 	return nil
 }
+
+var errSubscriptions = profiles.Busy(DetailBound, "events: too many subscriptions on this connection")
+
+// sharer returns the caller that the subscription is of, in the shares of its session; "" is the
+// peer itself.
+func (s *subscription) sharer() string { return profiles.For(s.reader.rights.identity) }
 
 func (t *table) get(key subscriptionKey) *subscription {
 	t.mu.Lock()
@@ -97,7 +110,10 @@ func (t *table) remove(s *subscription) {
 		return
 	}
 	delete(t.subs, s.key)
-	decrement(t.sessions, s.key.session)
+	places := t.sessions[s.key.session]
+	if places.Give(s.sharer(), 1); places.Used() == 0 {
+		delete(t.sessions, s.key.session)
+	}
 	decrement(t.identities, s.reader.rights.identity)
 	if s.turn.n--; s.turn.n == 0 {
 		delete(t.lanes, s.lane)

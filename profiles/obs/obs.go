@@ -10,8 +10,8 @@
 //
 // Bindings belong to the connection: they are not visible to others, and end with it. Each
 // connection stores at most 1,024 exchanges, or 1 MiB with overhead, and removes the oldest
-// first. All connections together store 64 MiB; beyond that a connection stores only its
-// latest exchange.
+// first. All connections together store 64 MiB, which their identities share; beyond its
+// share a connection stores only its latest exchange.
 //
 // New is the serving side. Its Attach puts the trace context of an exchange into the
 // context of the handler, profiles.TraceOf, if an endpoint uses it:
@@ -57,6 +57,7 @@ func New(opts Options) *Contexts {
 	if c.access == nil {
 		c.access = profiles.Everyone
 	}
+	c.table.octets.Bound(maxAllOctets)
 	c.profile = &profiles.Profile{
 		ID:   ProfileID,
 		Name: Name,

@@ -2,6 +2,7 @@ package obs_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/obs"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -194,8 +196,9 @@ func TestRefusalsDoNotAnswerAnswersNorWhatIsInFlight(t *testing.T) {
 // peer is a session that ends when the test says so.
 type peer struct {
 	profiles.Session
-	ctx context.Context
-	end context.CancelFunc
+	ctx      context.Context
+	end      context.CancelFunc
+	identity string // or the one of most tests
 }
 
 func newPeer(t *testing.T) *peer {
@@ -206,7 +209,9 @@ func newPeer(t *testing.T) *peer {
 }
 
 func (p *peer) Context() context.Context { return p.ctx }
-func (p *peer) Peer() *profiles.Peer     { return &profiles.Peer{Identity: "spiffe://test/peer"} }
+func (p *peer) Peer() *profiles.Peer {
+	return &profiles.Peer{Identity: cmp.Or(p.identity, "spiffe://test/peer")}
+}
 
 // unwitnessed keeps no account of what an exchange is about.
 type unwitnessed struct{ profiles.Exchange }
@@ -335,6 +340,41 @@ func TestRS08TheOctetsOfAConnectionAreBounded(t *testing.T) {
 	if n := c.Octets(); n < 1<<19 {
 		t.Errorf("only %d octets are used", n)
 	}
+}
+
+// The contexts of all connections have one bound. One identity sets more of them than another.
+func TestRS32ContextsOfOneIdentityLeaveRoomForAnother(t *testing.T) {
+	state := strings.Repeat("x", obs.MaxTracestate)
+	remembered := func(flooded bool) (n int) {
+		c := obs.New(obs.Options{})
+		c.Bound(1 << 20)
+		id := func(n int) []byte { return fmt.Appendf(nil, "%d", n) }
+		alice, mallory := newPeer(t), newPeer(t)
+		alice.identity, mallory.identity = fairtest.Alice, fairtest.Mallory
+		if flooded {
+			for n := range 400 {
+				mallory.setWith(t, c, parent, state, obs.IDs{RPCID: id(n)})
+			}
+		}
+		for n := range 400 {
+			alice.setWith(t, c, parent, state, obs.IDs{RPCID: id(n)})
+			for k := range 3 {
+				if flooded {
+					mallory.setWith(t, c, parent, state, obs.IDs{RPCID: id(3*n + k)})
+				}
+			}
+		}
+		if used := c.Octets(); used > 1<<20 {
+			t.Errorf("%d octets are kept", used)
+		}
+		for i := range 400 {
+			if _, ok := c.Trace(alice, nil, id(i)); ok {
+				n++
+			}
+		}
+		return n
+	}
+	fairtest.Row(t, "obs: octets of contexts", "contexts", remembered(false), remembered(true))
 }
 
 func TestRS08TheOctetsOfAllConnectionsAreBounded(t *testing.T) {

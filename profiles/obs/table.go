@@ -3,8 +3,8 @@ package obs
 import (
 	"container/list"
 	"sync"
-	"sync/atomic"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -21,17 +21,18 @@ const (
 // table finds the contexts of a connection.
 type table struct {
 	profiles.PerSession[connection]
-	octets atomic.Int64 // of all bindings
+	octets fair.Budget // of all bindings, by the identity of their connection
 }
 
 // enter is Find that makes the missing contexts. They are removed with the connection.
 func (t *table) enter(s profiles.Session) *connection {
-	return t.Enter(s, func() *connection { return &connection{table: t} }, (*connection).end)
+	return t.Enter(s, func() *connection { return &connection{table: t, identity: s.Peer().Identity} }, (*connection).end)
 }
 
 // connection has the contexts of one connection.
 type connection struct {
-	table *table
+	table    *table
+	identity string // of the peer
 
 	mu     sync.Mutex
 	last   set            // the last one that was read
@@ -98,7 +99,7 @@ func (c *connection) bind(k key, t profiles.Trace) {
 	}
 	c.bound[k] = c.order.PushBack(b)
 	c.account(b.cost())
-	for n := c.order.Len(); n > maxBound || n > 1 && (c.octets > maxBoundOctets || c.table.octets.Load() > maxAllOctets); n-- {
+	for n := c.order.Len(); n > maxBound || n > 1 && (c.octets > maxBoundOctets || c.table.octets.Over(c.identity)); n-- {
 		c.forget(c.order.Front())
 	}
 }
@@ -112,7 +113,7 @@ func (c *connection) forget(e *list.Element) {
 
 func (c *connection) account(n int) {
 	c.octets += n
-	c.table.octets.Add(int64(n))
+	c.table.octets.Add(c.identity, n)
 }
 
 // end removes everything at the end of the connection.

@@ -33,7 +33,7 @@
 // completely or not at all.
 //
 // Hints belong to their connection: they are not visible to others, and end with it. A
-// connection has at most 512, in 96 KiB, and all connections together 64 MiB. Hints of
+// connection has at most 512, in 96 KiB, and all connections together 64 MiB, which their identities share. Hints of
 // lifecycles that have begun are removed to make room, the oldest first; beyond that a SET
 // is refused, so that no MUST is dropped before it was applied.
 //
@@ -101,6 +101,7 @@ func New(opts Options) *Hints {
 		h.opts.Access = profiles.Everyone
 	}
 	h.opts.Forward = cmp.Or(h.opts.Forward, 10*time.Second)
+	h.table.octets.Bound(maxAllOctets)
 	h.profile = &profiles.Profile{
 		ID:   ProfileID,
 		Name: Name,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/profiles/policyhint"
@@ -331,6 +333,49 @@ func TestRS08HintsOfAConnectionAreBounded(t *testing.T) {
 	if kept := p.hints.Octets(); kept > 96<<10 || kept < 90<<10 || n < 70 {
 		t.Errorf("%d long hints in %d octets", n, kept)
 	}
+}
+
+// The hints of all connections have one bound. An identity fills many connections.
+func TestRS32HintsOfOneIdentityLeaveRoomForAnother(t *testing.T) {
+	var hints []profiles.Hint
+	for n := range 70 {
+		hints = append(hints, profiles.Hint{Key: fmt.Sprint("k", n), Value: strings.Repeat("v", policyhint.MaxValue), Mode: profiles.May})
+	}
+	fairtest.Places(t, "policyhint: octets of hints", "connections of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		h := policyhint.New(policyhint.Options{})
+		there, err := profiles.NewRegistry(h.Profile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, err := profiles.NewRegistry(fresh(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := map[string][]*profiletest.Session{}
+		end := func(who string) {
+			before, s := h.Octets(), open[who][0]
+			open[who] = open[who][1:]
+			s.Close()
+			s.Wait()
+			for h.Octets() == before {
+				runtime.Gosched()
+			}
+		}
+		take := func(who string) bool {
+			s, _ := profiletest.Pair(who, here, "b", there, profiletest.SessionOptions{})
+			if policyhint.Put(t.Context(), s, hints...) != nil {
+				s.Close()
+				s.Wait()
+				return false
+			}
+			open[who] = append(open[who], s)
+			return true
+		}
+		take("one")
+		h.Bound(16 * int(h.Octets()))
+		end("one")
+		return take, end
+	})
 }
 
 func TestSettingHintsNeedsARule(t *testing.T) {

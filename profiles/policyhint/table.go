@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -23,17 +23,20 @@ const (
 // table finds the hints of a connection.
 type table struct {
 	profiles.PerSession[connection]
-	octets atomic.Int64 // of all hints
+	octets fair.Budget // of all hints, by the identity of their connection
 }
 
 // enter is Find that makes the missing hints. They are removed with the connection.
 func (t *table) enter(s profiles.Session) *connection {
-	return t.Enter(s, func() *connection { return &connection{table: t, scopes: make(map[string]*scope)} }, (*connection).end)
+	return t.Enter(s, func() *connection {
+		return &connection{table: t, identity: s.Peer().Identity, scopes: make(map[string]*scope)}
+	}, (*connection).end)
 }
 
 // connection has the hints of one connection.
 type connection struct {
-	table *table
+	table    *table
+	identity string // of the peer
 
 	mu     sync.Mutex
 	scopes map[string]*scope
@@ -92,8 +95,8 @@ func (c *connection) put(hints []profiles.Hint) (*ViolationError, error) {
 			count, octets = count-len(old.hints), octets-costOf(old.hints)
 		}
 	}
-	if !c.room(count, octets, next) {
-		return nil, profiles.Busy(DetailBound, "policyhint: too many hints on this connection, or on all")
+	if fault := c.room(count, octets, next).Refuse(errBound); fault != nil {
+		return nil, fault
 	}
 	for name, hints := range next {
 		c.replace(name, hints)
@@ -102,19 +105,29 @@ func (c *connection) put(hints []profiles.Hint) (*ViolationError, error) {
 	return nil, nil
 }
 
+var errBound = profiles.Busy(DetailBound, "policyhint: too many hints on this connection, or on all")
+
 // room makes room by removing lifecycles that have begun and are not in next.
-func (c *connection) room(count, octets int, next map[string][]profiles.Hint) bool {
-	fits := func() bool {
-		return c.count+count <= maxHints && c.octets+octets <= maxOctets && c.table.octets.Load()+int64(octets) <= maxAllOctets
+func (c *connection) room(count, octets int, next map[string][]profiles.Hint) fair.Answer {
+	if count <= 0 && octets <= 0 {
+		return fair.Taken
 	}
-	for e := c.begun.Front(); e != nil && !fits(); {
+	ask := func() fair.Answer {
+		if c.count+count > maxHints || c.octets+octets > maxOctets {
+			return fair.Above
+		}
+		return c.table.octets.Ask(c.identity, octets)
+	}
+	answer := ask()
+	for e := c.begun.Front(); e != nil && answer != fair.Taken; {
 		old := e.Value.(*scope) //nolint:errcheck // the list holds nothing else
 		e = e.Next()
 		if _, changes := next[old.name]; !changes {
 			c.replace(old.name, nil)
+			answer = ask()
 		}
 	}
-	return fits() || count <= 0 && octets <= 0
+	return answer
 }
 
 // replace sets the hints of a scope; an empty list removes it. A lifecycle with new hints
@@ -149,7 +162,7 @@ func (c *connection) share() {
 func (c *connection) account(count, octets int) {
 	c.count += count
 	c.octets += octets
-	c.table.octets.Add(int64(octets))
+	c.table.octets.Add(c.identity, octets)
 }
 
 // begin returns the hints for an exchange, given the scopes of its lifecycle, which may be

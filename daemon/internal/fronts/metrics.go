@@ -85,5 +85,5 @@ func (f *Fronts) Pools() []part.Pool {
 	if f.listener == nil {
 		return nil
 	}
-	return []part.Pool{f.mcp.Pool()}
+	return f.mcp.Pools()
 }

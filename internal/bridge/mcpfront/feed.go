@@ -44,7 +44,7 @@ const (
 	maxUnread       = 1 << 20 // octets of a feed that is being written, beyond which its source waits
 	maxUnreadEvents = 256
 	maxAway         = 256 // messages for a GET stream that is not there
-	storedSessions  = 64  // Options.MaxStored times this is the bound for all sessions
+	storedSessions  = 64  // Options.MaxStored times this is what the sessions of all callers share
 )
 
 var (
@@ -132,7 +132,7 @@ func (s *frontSession) put(fd *feed, octets []byte, paid bool) {
 	fd.unread += len(octets)
 	s.entries = append(s.entries, entry{fd, fd.last, octets, paid})
 	s.octets += int64(len(octets))
-	s.f.stored.Add(int64(len(octets)))
+	s.f.stored.Add(s.caller, len(octets))
 	s.makeRoom()
 	s.wake()
 }
@@ -141,7 +141,7 @@ func (s *frontSession) put(fd *feed, octets []byte, paid bool) {
 // that are on their way to a client. The caller holds mu.
 func (s *frontSession) makeRoom() {
 	o := &s.f.opts
-	for len(s.entries) > o.MaxEvents || s.octets > o.MaxStored || s.f.stored.Load() > storedSessions*o.MaxStored {
+	for len(s.entries) > o.MaxEvents || s.octets > o.MaxStored || s.f.stored.Over(s.caller) {
 		if !s.giveUp() {
 			return
 		}
@@ -180,7 +180,7 @@ func (s *frontSession) remove(i int) {
 // unstore takes a message out of the figures. The caller holds mu.
 func (s *frontSession) unstore(e entry) {
 	s.octets -= int64(len(e.octets))
-	s.f.stored.Add(-int64(len(e.octets)))
+	s.f.stored.Add(s.caller, -len(e.octets))
 	if e.paid {
 		s.held.Sub(len(e.octets))
 	}

@@ -81,7 +81,7 @@ type Options struct {
 	MaxStreams           int // exchanges of a session that are in flight or can be taken up again, default 256
 
 	MaxEvents int   // messages kept in a session, default 1,024
-	MaxStored int64 // octets of them, default 1 MiB; of all sessions 64 times that
+	MaxStored int64 // octets of them, default 1 MiB; callers share 64 times that
 
 	// SessionIdle is how long a legacy session may be without a request, an exchange
 	// or a stream. Default 30 min.
@@ -118,7 +118,7 @@ type Front struct {
 	opts     Options
 	ctx      context.Context // ends with Drain
 	draining context.CancelFunc
-	stored   atomic.Int64 // octets kept in all sessions
+	stored   fair.Budget // octets kept in sessions, by caller
 	tools    mcpheader.Tools
 	counts   struct{ modern, legacy, refused, dropped, streams atomic.Int64 }
 
@@ -144,15 +144,16 @@ type Stats struct {
 func New(o Options) *Front {
 	f := &Front{opts: o.withDefaults(), sessions: make(map[string]*frontSession)}
 	f.places.Bound(f.opts.MaxSessions)
+	f.stored.Bound(storedSessions * int(f.opts.MaxStored))
 	f.ctx, f.draining = context.WithCancel(context.Background())
 	return f
 }
 
-// Pool returns the use of the sessions by callers.
-func (f *Front) Pool() fair.Pool {
+// Pools returns the use of the sessions, and of the octets that are kept in them, by callers.
+func (f *Front) Pools() []fair.Pool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.places.Pool("mcp sessions over HTTP")
+	return []fair.Pool{f.places.Pool("mcp sessions over HTTP"), f.stored.Pool("mcp octets kept over HTTP")}
 }
 
 // Stats returns the present figures.
@@ -161,7 +162,7 @@ func (f *Front) Stats() Stats {
 	n := len(f.sessions)
 	f.mu.Unlock()
 	return Stats{
-		Sessions: n, Streams: f.counts.streams.Load(), Stored: f.stored.Load(),
+		Sessions: n, Streams: f.counts.streams.Load(), Stored: int64(f.stored.Used()),
 		Modern: f.counts.modern.Load(), Legacy: f.counts.legacy.Load(),
 		Refused: f.counts.refused.Load(), Dropped: f.counts.dropped.Load(),
 	}
