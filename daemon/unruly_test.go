@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -406,4 +407,48 @@ func TestPR19APartnerThatSaysTooMuchOfItselfIsNoPartner(t *testing.T) {
 		h.mu.Unlock()
 		a.connected("b")
 	}
+}
+
+// A list that takes longer than somebody waits for it is there for the next, and is not
+// asked for from the beginning.
+func TestAListOfAPartnerGoesOnWithoutWhoHasAskedForIt(t *testing.T) {
+	t.Parallel()
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		a, h := atHostile(t, transport, "")
+		var asked atomic.Int32
+		began, answer := make(chan struct{}), make(chan struct{})
+		h.with(when(tooldisc.ProfileID, tooldisc.TypeListReq, func(m *told) {
+			if asked.Add(1) == 1 {
+				close(began)
+			}
+			<-answer
+			m.page("", tool("t", 0))
+		}))
+		impatient := a.mustDial(a.addrs[transport])
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, _, err := tooldisc.Page(ctx, impatient.Session, tooldisc.Query{})
+			left <- err
+		}()
+		<-began
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who has left is told %v", err)
+		}
+		impatient.Close(profiles.OK)
+		a.eventually("the end of what nobody waits for", func() bool {
+			_, status := a.get("/status")
+			return strings.Contains(status, `"handlers":0,`)
+		})
+		close(answer)
+		s := a.mustDial(a.addrs[transport])
+		a.eventually("the tools of the partner", func() bool {
+			tools, _, err := tooldisc.Page(t.Context(), s.Session, tooldisc.Query{})
+			return err == nil && len(tools) == 1
+		})
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the partner was asked %d times", n)
+		}
+	})
 }

@@ -39,11 +39,11 @@ type lister struct {
 func newLister() *lister { return &lister{turn: make(chan struct{}, 1)} }
 
 // refresh requests a list that is older than age, and reports whether the last request on
-// the current session was answered.
+// the current session was answered. It waits for that or for ctx. The request goes on
+// without who waits, so that a slow partner is listed in the end.
 func (l *Link) refresh(ctx context.Context, s *lister, age time.Duration, list func(context.Context, *Up) bool) bool {
 	select {
 	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return false
 	}
@@ -52,15 +52,37 @@ func (l *Link) refresh(ctx context.Context, s *lister, age time.Duration, list f
 	if !s.ok {
 		age = max(age, listAgain)
 	}
-	due := up != s.of || time.Since(s.at) >= age
+	due := up != nil && (up != s.of || time.Since(s.at) >= age)
 	l.mu.Unlock()
-	if up == nil || !due {
+	begun, answered := false, make(chan bool, 1)
+	if due {
+		l.unlessClosed(func() {
+			begun = true
+			l.work.Go(func() {
+				defer func() { <-s.turn }()
+				answered <- l.request(s, up, list)
+			})
+		})
+	}
+	if !begun {
+		<-s.turn
 		return ok
 	}
-	ok = list(ctx, up)
-	if !ok && errors.Is(ctx.Err(), context.Canceled) { // whoever wanted it has left
+	select {
+	case ok := <-answered:
+		return ok
+	case <-ctx.Done():
 		return false
 	}
+}
+
+// request requests a list on a session, as long as that is current, and notes the result.
+func (l *Link) request(s *lister, up *Up, list func(context.Context, *Up) bool) bool {
+	ctx, cancel := l.while(l.ctx, up)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	ok := list(ctx, up)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.of, s.at, s.ok, s.known = up, time.Now(), ok, s.known || ok
@@ -103,8 +125,6 @@ func (l *Link) listAgents(ctx context.Context, up *Up) bool {
 	if !profiles.Serves(up.Session, agdisc.ProfileID) {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
 	about := Wrong{Profile: agdisc.Name, Operation: "list", Name: l.opts.Name}
 	var list []agdisc.Entry
 	call := func(params, result any) error {
