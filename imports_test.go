@@ -76,7 +76,7 @@ var rules = []rule{
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},
 
-	{"internal/partner", []string{"internal/backoff", "internal/farend", "internal/plain", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
+	{"internal/partner", []string{"internal/backoff", "internal/fair", "internal/farend", "internal/plain", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
 	{"internal/receipts", []string{"e1", "internal/audit", "internal/backoff", "profiles", "profiles/rpc"}, nil, "what partners sign for each other, of exchanges that others record"},
 	{"internal/audit", []string{"internal/disk", "transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},

@@ -1,17 +1,18 @@
 package partner
 
 import (
-	"maps"
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
 // claims records exclusive work over a link: work that only one peer at a time may do.
 type claims struct {
-	mu   sync.Mutex
-	held map[string]claim
+	mu     sync.Mutex
+	held   map[string]claim
+	places fair.Shares // of held, by identity
 }
 
 type claim struct {
@@ -41,25 +42,43 @@ func (c *claims) take(work profiles.Sole, identity string) *profiles.Error {
 		return &profiles.Error{Code: profiles.NotFound, Detail: "partner_claim", Domain: true, Text: "this has not begun here, or somebody else has taken it over; begin it again"}
 	case known && now.Before(held.until):
 		return profiles.Busy("partner_claim", "somebody else is at this over the link to the partner now")
-	case !known && !c.room(now):
-		return profiles.Busy("partner_claim", "too much is under way over the link to the partner")
-	}
-	if work.Ends {
-		delete(c.held, work.On)
-		return nil
+	default:
+		if known {
+			c.drop(work.On)
+		}
+		if fault := c.room(identity, now).Refuse(errClaims); fault != nil {
+			return fault
+		}
 	}
 	if c.held == nil {
 		c.held = make(map[string]claim)
 	}
 	c.held[work.On] = claim{identity, now.Add(claimed)}
+	if work.Ends {
+		c.drop(work.On)
+	}
 	return nil
 }
 
-// room reports whether there is room for one more claim, after removing expired ones if
-// needed. The caller holds mu.
-func (c *claims) room(now time.Time) bool {
-	if len(c.held) >= maxClaims {
-		maps.DeleteFunc(c.held, func(_ string, old claim) bool { return !now.Before(old.until) })
+var errClaims = profiles.Busy("partner_claim", "too much is under way over the link to the partner")
+
+// room takes a place for an identity, after removing expired claims if needed. The caller holds mu.
+func (c *claims) room(identity string, now time.Time) fair.Answer {
+	c.places.Bound(maxClaims)
+	answer := c.places.Take(identity, 1)
+	if answer == fair.Taken {
+		return answer
 	}
-	return len(c.held) < maxClaims
+	for on, old := range c.held {
+		if !now.Before(old.until) {
+			c.drop(on)
+		}
+	}
+	return c.places.Take(identity, 1)
+}
+
+// drop removes a claim. The caller holds mu.
+func (c *claims) drop(on string) {
+	c.places.Give(c.held[on].identity, 1)
+	delete(c.held, on)
 }
