@@ -175,6 +175,7 @@ func Read(c *config.Config) (*Plan, error) {
 	}
 	p.access(c)
 	p.secrets(c)
+	p.idle(c, time.Now())
 	return p, p.services(c)
 }
 
