@@ -131,6 +131,7 @@ type daemon struct {
 	served      *served.Profiles
 	ways        *sdlserver.Ways
 	sdl         *sdlserver.Server
+	streams     *sdlserver.Streams
 	traces      *telemetry.Traces
 	listeners   *entrances.Listeners
 	fronts      *fronts.Fronts

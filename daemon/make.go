@@ -211,9 +211,16 @@ func (d *daemon) makeEntrances() error {
 	d.add(d.traces)
 	d.endpoints.Registry, d.endpoints.Tracer = set.Registry, d.traces
 	d.add(d.listeners)
+	d.streams, err = sdlserver.NewStreams(sdlserver.StreamOptions{
+		Config: d.config, Log: d.log, Door: d.door(), Memory: d.memory.Budget, Served: d.sdl, Access: d.guard,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(d.streams)
 	d.fronts, err = fronts.New(fronts.Options{
 		Config: d.config, Log: d.log, Sockets: d.sockets, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget, Shared: d.endpoints.Proxies.Shared,
-		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, Access: d.guard, SetCallers: d.guard.SetCallers,
+		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, SDL: d.streams.Handler, Access: d.guard, SetCallers: d.guard.SetCallers,
 	})
 	if err != nil {
 		return err

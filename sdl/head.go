@@ -45,3 +45,26 @@ func ReadHead(body []byte, form Form, limits Limits) (h Head, refused *Error) {
 	}
 	return h, nil
 }
+
+// TypeOf returns the type that the body of a message says, or "" if it says none or several, or
+// cannot be read. Nothing of it is checked.
+func TypeOf(body []byte, form Form) string {
+	if !opens(body, form) {
+		return ""
+	}
+	skim := canonical.SkimJSON
+	if form == CBOR {
+		skim = canonical.SkimCBOR
+	}
+	typ, n := "", 0
+	err := skim(body, func(parent, name string, v canonical.Value) {
+		if parent == "" && name == "type" {
+			typ, _ = v.Text()
+			n++
+		}
+	})
+	if err != nil || n != 1 {
+		return ""
+	}
+	return typ
+}

@@ -26,6 +26,8 @@ type SDL struct {
 	Limits   SDLLimits     `yaml:"limits"`
 	Deadline time.Duration `yaml:"deadline"` // of a request, at most
 	Tasks    int           `yaml:"tasks"`    // that are not over
+	Socket   string        `yaml:"socket"`   // path of a Unix socket for programs without SWP; empty: none
+	Rate     SDLRate       `yaml:"rate"`     // of a program without SWP
 
 	// Routes are the partners, as partner or partner/partner, that envelopes go to, by
 	// patterns of the agent_ids that they are for.
@@ -69,6 +71,12 @@ type SDLTools struct {
 	Args   Size              `yaml:"args"`   // of one call, at most
 }
 
+// SDLRate is a token bucket for envelopes over HTTP and the socket.
+type SDLRate struct {
+	Burst     int `yaml:"burst"`
+	PerSecond int `yaml:"per_second"`
+}
+
 // SDLLimits bound an envelope.
 type SDLLimits struct {
 	Bytes Size `yaml:"bytes"`
@@ -82,6 +90,7 @@ func defaultSDL() SDL {
 	return SDL{
 		Replay: SDLReplay{Window: 10 * time.Minute}, Sign: SDLSign{Form: "cbor"}, Tools: SDLTools{Args: 4 << 10},
 		Limits: SDLLimits{Bytes: 1 << 20, Depth: 64, Array: 10_000, Hops: 8}, Deadline: time.Hour, Tasks: 1024,
+		Rate: SDLRate{Burst: 512, PerSecond: 256},
 	}
 }
 
@@ -106,7 +115,7 @@ func (s *SDL) Files() (names []string) {
 }
 
 func (c *Config) resolveSDL(dir string) {
-	for _, file := range c.SDL.files() {
+	for _, file := range append(slices.Collect(maps.Values(c.SDL.files())), &c.SDL.Socket) {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(dir, *file)
 		}
@@ -125,7 +134,9 @@ func (c *Config) checkSDL(p *problems) {
 	}
 	c.checkSDLRoutes(p)
 	alone := *s
-	alone.Routes = nil // routes also work without serving A2A-SDL
+	if len(s.Routes) > 0 { // they also work without serving A2A-SDL, for callers everywhere
+		alone.Routes, alone.Socket, alone.Rate = nil, "", defaultSDL().Rate
+	}
 	if s.AgentID == "" && !reflect.DeepEqual(alone, defaultSDL()) {
 		p.add("sdl.agent_id", "missing; name the agent_id that envelopes for this endpoint have as to.agent_id")
 	}
@@ -168,6 +179,8 @@ func (c *Config) checkSDL(p *problems) {
 		{"limits.array", int64(s.Limits.Array), 16, 1_000_000},
 		{"limits.hops", int64(s.Limits.Hops), 1, 64},
 		{"tasks", int64(s.Tasks), 1, 65_536},
+		{"rate.burst", int64(s.Rate.Burst), 1, 65_536},
+		{"rate.per_second", int64(s.Rate.PerSecond), 0, 65_536},
 	} {
 		if row.value < row.low || row.value > row.most {
 			p.add("sdl."+row.key, "is %d, want %d to %d", row.value, row.low, row.most)

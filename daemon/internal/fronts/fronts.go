@@ -1,5 +1,5 @@
 // Package fronts serves HTTP clients that do not use SlimWire: clients of MCP servers and
-// of A2A agents.
+// of A2A agents, and programs that speak A2A-SDL.
 package fronts
 
 import (
@@ -26,6 +26,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2afront"
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
+	"github.com/slimwire/swp/internal/bridge/sdlfront"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -47,6 +48,7 @@ type Fronts struct {
 	server   *http.Server
 	mcp      *mcpfront.Front
 	a2a      *a2afront.Front
+	sdl      http.Handler // nil: A2A-SDL is not served
 	way      *part.Door
 
 	mu    sync.Mutex
@@ -80,6 +82,9 @@ type Options struct {
 	// Shared reports whether many callers share an address (limits.proxies).
 	Shared func(netip.Addr) bool
 
+	// SDL makes the handler for envelopes of A2A-SDL; it returns nil if they are not served.
+	SDL func(sdlfront.HTTP) http.Handler
+
 	// Access decides which callers may set a trace context and hints, and whose large requests
 	// are read.
 	Access interface {
@@ -102,6 +107,7 @@ func New(o Options) (*Fronts, error) {
 		Connect: f.mcpLink, Caller: gate.Caller, Carried: f.carried, Carrier: o.Carrier, Identity: o.Door.Self(), MaxBody: int64(o.Config.Limits.PayloadBytes),
 		Memory: o.Memory, Served: func(caller string) bool { return o.Access.Serves(caller, "mcp") },
 	})
+	f.sdl = o.SDL(sdlfront.HTTP{Session: f.session, Caller: gate.Caller, Carried: f.carried, Carrier: o.Carrier})
 	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
 	f.server.ConnState, f.server.ConnContext = f.entry.known.state, entrances.Context
 	if f.way, err = part.NewDoor(o.Door, all.Options{}); err != nil {
@@ -229,6 +235,10 @@ func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
 		f.mcp.ServeHTTP(w, r)
 		return
 	}
+	if r.URL.Path == sdlfront.Path && f.sdl != nil {
+		f.sdl.ServeHTTP(w, r)
+		return
+	}
 	f.a2a.ServeHTTP(w, r)
 }
 
@@ -258,6 +268,15 @@ func (f *Fronts) link(caller string) (*mcpfront.Link, error) {
 	l := &mcpfront.Link{Session: s, MCP: f.way.Profiles().MCP.Client(s)}
 	f.links[caller] = l
 	return l, nil
+}
+
+// session returns the session of a caller.
+func (f *Fronts) session(caller string) (profiles.Session, error) {
+	l, err := f.link(caller)
+	if err != nil {
+		return nil, err
+	}
+	return l.Session, nil
 }
 
 func refusedCaller(why string) error {

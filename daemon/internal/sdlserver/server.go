@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,15 +17,19 @@ import (
 	"github.com/slimwire/swp/daemon/internal/boundlog"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/agents/sdlagent"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
+	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
+	"github.com/slimwire/swp/transport"
 )
 
 // Server serves A2A-SDL. For each peer it uses a pipe to this endpoint with the identity of
@@ -40,7 +45,12 @@ type Server struct {
 	// The following fields survive a reload of the section.
 	sessions *trust.Sessions
 	registry *sdlagent.Registry // nil: no key was ever trusted
+
+	limit atomic.Int64 // octets of an envelope
 }
+
+// bytes is how many octets an envelope may have.
+func (s *Server) bytes() int { return int(s.limit.Load()) }
 
 // maxSDLFile limits a file of keys, versions or approvers, in octets.
 const maxSDLFile = 1 << 20
@@ -70,6 +80,7 @@ type Guard interface {
 // New reads the files that the configuration names.
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, log: o.Log.Named(boundlog.Backend), sessions: trust.NewSessions(trust.SessionOptions{})}
+	s.limit.Store(int64(o.Config.SDLBytes()))
 	if o.Config.SDL.AgentID == "" {
 		return s, nil
 	}
@@ -85,7 +96,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf,
-		Partner: o.Ways.State, Allowed: o.Guard.Allowed,
+		Partner: o.Ways.State, Tell: tell, Allowed: o.Guard.Allowed,
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served.Inside(),
 			Task: func(kind string) profiles.Act { return o.Served.Set().A2A.ActOf("", kind) },
@@ -224,6 +235,7 @@ func Section(prepare part.Prepare) part.Section {
 func (s *Server) Prepare(c *config.Config) (part.Change, error) {
 	if s.agent == nil {
 		return part.Change{Commit: func() bool {
+			s.limit.Store(int64(c.SDLBytes()))
 			s.o.Served.Set().SDL.SetDeadline(c.SDL.Deadline)
 			return false
 		}}, nil
@@ -239,6 +251,7 @@ func (s *Server) Prepare(c *config.Config) (part.Change, error) {
 				s.log.Error("sdl: not all of it is in force", zap.Error(err))
 			}
 			s.o.Ways.SetAgentID(c.SDL.AgentID)
+			s.limit.Store(int64(c.SDLBytes()))
 			s.agent.SetTasks(c.SDL.Tasks)
 			s.way.SetExchanges(exchanges(c))
 			s.o.Served.Set().SDL.SetDeadline(c.SDL.Deadline)
@@ -337,6 +350,36 @@ func (s *Server) sessionOf(identity, agentID string) (profiles.Session, bool) {
 	}
 	session, ok := s.o.Served.Set().A2A.Session(agentID)
 	return session, ok && session.Peer().Identity == profiles.Link(identity)
+}
+
+var errDeaf = errors.New("sdl: a caller over HTTP receives no events")
+
+// tell delivers an event on a session. On a pipe it returns when the other end has taken the event,
+// because a stream may have ended.
+func tell(ctx context.Context, s profiles.Session, body []byte) error {
+	peer := s.Peer()
+	switch {
+	case !part.Inside(peer):
+		return carriage.Tell(ctx, s, body)
+	case peer.Identity != transport.LoopbackIdentity: // the pipes of streams have this identity
+		return errDeaf
+	}
+	return confirmed(ctx, s, e1.Envelope{ProfileID: carriage.ProfileID, MsgType: carriage.TypeEvt, Payload: body})
+}
+
+// confirmed sends an event, and returns when the other end has taken it.
+func confirmed(ctx context.Context, s profiles.Session, env e1.Envelope) error {
+	lane, err := s.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lane.Close() }()
+	call, err := lane.Call(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	return rpc.SyncOf(ctx, lane, call.MsgID())
 }
 
 // Open implements part.Part.

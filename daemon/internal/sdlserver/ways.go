@@ -130,30 +130,20 @@ func (w *Ways) State(ctx context.Context, identity, agentID string, body []byte)
 // pass sends an event to a partner and waits for its confirmation. If that fails, the relay
 // keeps the event for the partner.
 func (w *Ways) pass(ctx context.Context, link *partner.Link, e *carriage.Event) error {
-	if up := link.Now(); up != nil && profiles.Serves(up.Session, carriage.ProfileID) && profiles.Serves(up.Session, rpc.ProfileID) && w.confirmed(ctx, up, e) == nil {
+	if up := link.Now(); up != nil && profiles.Serves(up.Session, carriage.ProfileID) && profiles.Serves(up.Session, rpc.ProfileID) && w.take(ctx, up, e) == nil {
 		return nil
 	}
 	return w.keep(ctx, e, link.Name()+"/"+sdlagent.Topic(e.AgentID))
 }
 
-// confirmed sends an event to a partner and returns when the partner has accepted it.
-func (w *Ways) confirmed(ctx context.Context, up *partner.Up, e *carriage.Event) error {
+// take sends an event to a partner and returns when the partner has accepted it.
+func (w *Ways) take(ctx context.Context, up *partner.Up, e *carriage.Event) error {
 	env := e1.Envelope{ProfileID: carriage.ProfileID, MsgType: carriage.TypeEvt, Payload: e.Body}
 	if e.From != w.o.Self() {
 		env.Extensions = e.Passage.Append(nil, time.Now())
 		ctx = profiles.WithCaller(ctx, e.From)
 	}
-	lane, err := up.Session.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = lane.Close() }()
-	call, err := lane.Call(ctx, env)
-	if err != nil {
-		return err
-	}
-	defer call.Close()
-	return rpc.SyncOf(ctx, lane, call.MsgID())
+	return confirmed(ctx, up.Session, env)
 }
 
 // keep stores an event in the relay. A repeated event is stored once.

@@ -61,6 +61,9 @@ type Options struct {
 	// Told returns a session on which an identity acts as an agent. Nil knows none.
 	Told func(identity, agentID string) (profiles.Session, bool)
 
+	// Tell delivers an event on a session. Nil: carriage.Tell.
+	Tell func(ctx context.Context, s profiles.Session, body []byte) error
+
 	// Partner delivers an event to an agent of a partner. known is false if identity is not
 	// a partner. Nil: there are no partners.
 	Partner func(ctx context.Context, identity, agentID string, body []byte) (known bool, err error)
@@ -107,6 +110,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	}
 	if o.Told == nil {
 		o.Told = func(string, string) (profiles.Session, bool) { return nil, false }
+	}
+	if o.Tell == nil {
+		o.Tell = func(ctx context.Context, s profiles.Session, body []byte) error { return carriage.Tell(ctx, s, body) }
 	}
 	if o.Tasks == 0 {
 		o.Tasks = 1024

@@ -170,7 +170,7 @@ func (s *states) deliverOnce(id string, body []byte) error {
 		session, ok = a.opts.Told(w.Identity, w.Agent)
 	}
 	if ok && session.Context().Err() == nil {
-		if err := carriage.Tell(ctx, session, body); err == nil {
+		if err := a.opts.Tell(ctx, session, body); err == nil {
 			return nil
 		}
 	}
