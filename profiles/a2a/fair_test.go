@@ -202,6 +202,40 @@ func TestFairnessOfTheProcessesOfAWorker(t *testing.T) {
 	fairtest.Row(t, "a2a: processes of a worker", "places of 16", running(false), running(true))
 }
 
+func TestFairnessOfTasksUnderWay(t *testing.T) {
+	underWay := func(flooded bool) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorker()
+			s := service(t, a2a.Options{Tasks: 16, Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: w, Tasks: 64}}})
+			p, q := script(t, s, mallory), script(t, s, alice)
+			if flooded {
+				p.flood(40)
+			}
+			q.flood(40)
+			for i := range 5 { // an identity of which tasks end has new ones
+				if !flooded {
+					break
+				}
+				w.started(t).finish("") // the oldest, of mallory
+				synctest.Wait()
+				for k := range 4 {
+					p.verdict(task(fmt.Sprint("again ", i, k), "k", ""))
+					q.verdict(task(fmt.Sprint("again ", i, k), "k", ""))
+				}
+			}
+			for _, pool := range s.Pools() {
+				for _, use := range pool.Most {
+					if pool.Name == "tasks" && use.Identity == alice {
+						n = use.Used
+					}
+				}
+			}
+		})
+		return n
+	}
+	fairtest.Row(t, "a2a: tasks under way", "tasks of 16", underWay(false), underWay(true))
+}
+
 func TestPoolsNameWhoHasMostTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := service(t, a2a.Options{Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: newWorker(), Tasks: 1, Waiting: 79}}})

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -340,6 +341,38 @@ func TestRS22SessionsOfOneIdentityLeavePlacesForAnother(t *testing.T) {
 		}
 		alice.initialize(mcpmap.Events{})
 		served.Close()
+	})
+}
+
+func TestFairnessOfSessions(t *testing.T) {
+	fairtest.Places(t, "mcp: sessions over SWP", "sessions of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		srv := newServer()
+		table, _ := mcpmap.NewTable(map[string]mcpmap.Server{"one": srv}, "")
+		served := mcpmap.New(mcpmap.Options{Backend: table, MaxSessions: 16})
+		t.Cleanup(served.Close)
+		links, open := map[string]*link{}, map[string][]*conversation{}
+		take := func(who string) bool {
+			if links[who] == nil {
+				links[who] = dial(t, served, who)
+			}
+			done := links[who].do(&mcpmap.Call{Target: "one", Octets: legacy("0", "initialize")})
+			select {
+			case conv := <-srv.opened:
+				(<-conv.requests).Finish([]byte(`{"jsonrpc":"2.0","id":0,"result":{}}`))
+				<-done
+				open[who] = append(open[who], conv)
+				return true
+			case out := <-done:
+				if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
+					t.Errorf("a session without a place: %s, %v", out.Octets, out.err)
+				}
+				return false
+			}
+		}
+		return take, func(who string) {
+			open[who][0].client.Ended()
+			open[who] = open[who][1:]
+		}
 	})
 }
 

@@ -59,29 +59,37 @@ func TestRS26ArtifactsOfOneOwnerLeaveRoomForAnother(t *testing.T) {
 			}
 		})
 	}
-	fairtest.Places(t, "artifacts: octets of the quota", "uploads of 16", func(t *testing.T) (func(string) bool, func(string)) {
-		s := open(t, "", filestore.Options{Quota: 16 * size, QuotaPerOwner: 16 * size})
-		t.Cleanup(func() { _ = s.Close() })
-		n, names := 0, map[string][]string{}
-		take := func(who string) bool {
-			n++
-			name := fmt.Sprint("upload ", n)
-			if upload(s, name, who, size) != nil {
-				return false
+	for pool, c := range map[string]struct {
+		options filestore.Options
+		size    int
+	}{
+		"artifacts: octets of the quota": {filestore.Options{Quota: 16 * size, QuotaPerOwner: 16 * size}, size},
+		"artifacts: their number":        {filestore.Options{Items: 16}, 0},
+	} {
+		fairtest.Places(t, pool, "uploads of 16", func(t *testing.T) (func(string) bool, func(string)) {
+			s := open(t, "", c.options)
+			t.Cleanup(func() { _ = s.Close() })
+			n, names := 0, map[string][]string{}
+			take := func(who string) bool {
+				n++
+				name := fmt.Sprint("upload ", n)
+				if upload(s, name, who, c.size) != nil {
+					return false
+				}
+				names[who] = append(names[who], name)
+				return true
 			}
-			names[who] = append(names[who], name)
-			return true
-		}
-		return take, func(who string) {
-			last := len(names[who]) - 1
-			done := make(chan error, 1)
-			s.Discard(names[who][last], func(_ bool, err error) { done <- err })
-			if err := <-done; err != nil {
-				t.Error(err)
+			return take, func(who string) {
+				last := len(names[who]) - 1
+				done := make(chan error, 1)
+				s.Discard(names[who][last], func(_ bool, err error) { done <- err })
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				names[who] = names[who][:last]
 			}
-			names[who] = names[who][:last]
-		}
-	})
+		})
+	}
 }
 
 func TestRS25WritesOfOneOwnerLeaveRoomToWaitForAnother(t *testing.T) {
