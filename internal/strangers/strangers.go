@@ -42,6 +42,10 @@ type Places struct {
 // to authenticate.
 const Fair = time.Second
 
+// Least is the age up to which Spare spares a connection. It is time enough to read a request
+// that has arrived.
+const Least = 50 * time.Millisecond
+
 // New returns Places for most connections. shared reports whether many peers share an address,
 // as behind a proxy; then there is no bound for the address. It may be nil.
 func New(most int, shared func(netip.Addr) bool) *Places {
@@ -126,6 +130,21 @@ func (p *Places) enter(c *Place) (worse *Place, ok bool) {
 	p.open++
 	p.estrange(c, now)
 	return worse, true
+}
+
+// Spare returns how long the connection that a full entrance would close for one more is to be
+// spared, so that it gets the time Least.
+func (p *Places) Spare() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open < p.most {
+		return 0
+	}
+	worse := p.worst()
+	if worse == nil {
+		return 0
+	}
+	return Least - p.now().Sub(worse.since)
 }
 
 // Evict closes the connection that a full entrance would close for a new one. It returns false if no connection can be closed.

@@ -108,6 +108,9 @@ func (p *Pool) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A burst of newcomers at a small pool leaves each request that has arrived the time to be
+		// read.
+		time.Sleep(p.places.Spare())
 		c := &pooled{Conn: conn, pool: p}
 		c.place = p.places.Enter(conn.RemoteAddr(), c.evict)
 		if c.place != nil && c.count(connOctets) {

@@ -139,6 +139,27 @@ func TestGW10StrangersAtOneAddressHaveAQuarter(t *testing.T) {
 	}
 }
 
+// Connections at one known address, as those of admin, are closed for newcomers of the same
+// address, but not before they could be read.
+func TestGW10ABurstOfConnectionsLeavesEachTheTimeToBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, 2)
+		_, ctx := p.from("127.0.0.1")
+		Admit(ctx, "")()
+		first, _ := p.from("127.0.0.1")
+		began := time.Now()
+		second, _ := p.from("127.0.0.1")
+		if took := time.Since(began); !first.closed || took != strangers.Least {
+			t.Errorf("the first is closed: %v, after %v, want %v", first.closed, took, strangers.Least)
+		}
+		time.Sleep(strangers.Least)
+		began = time.Now()
+		if p.from("127.0.0.1"); !second.closed || time.Since(began) != 0 {
+			t.Errorf("the second is closed: %v, after %v more", second.closed, time.Since(began))
+		}
+	})
+}
+
 func TestAdmittedConnectionsKeepTheirPlaces(t *testing.T) {
 	p := newPool(t, 2)
 	one, ctx := p.from("10.0.0.1")
