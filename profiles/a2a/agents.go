@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -16,6 +17,7 @@ import (
 type directory struct {
 	s       *Service
 	byID    map[string]*agent
+	places  fair.Shares // of byID, by identity
 	hosts   map[profiles.Session]*host
 	waiting map[*task]struct{} // tasks that wait for an agent
 }
@@ -168,9 +170,19 @@ func (dir *directory) find(id, identity string) *agent {
 
 // enter makes an agent that is not connected. The caller holds mu.
 func (dir *directory) enter(id, identity string) *agent {
+	if old := dir.byID[id]; old != nil {
+		dir.remove(old)
+	}
 	a := &agent{id: id, identity: identity, tasks: make(map[*task]struct{})}
 	dir.byID[id] = a
+	dir.places.Force(identity, 1)
 	return a
+}
+
+// remove forgets an agent. The caller holds mu.
+func (dir *directory) remove(a *agent) {
+	delete(dir.byID, a.id)
+	dir.places.Give(a.identity, 1)
 }
 
 // seat finds or makes the agent of an id and puts it on a session. The caller holds mu.
@@ -184,7 +196,7 @@ func (dir *directory) seat(session profiles.Session, identity, id string) (*agen
 		if a.host != nil || len(a.tasks) > 0 || time.Since(a.left) < s.limits.Load().Abandoned {
 			return nil, errAgentDenied
 		}
-		delete(dir.byID, id)
+		dir.remove(a)
 		a = nil
 	}
 	h := dir.hosts[session]
@@ -192,8 +204,8 @@ func (dir *directory) seat(session profiles.Session, identity, id string) (*agen
 		return nil, errAgents
 	}
 	if a == nil {
-		if !dir.makeRoom() {
-			return nil, errAgents
+		if fault := dir.makeRoom(identity).Refuse(errAgents); fault != nil {
+			return nil, fault
 		}
 		a = dir.enter(id, identity)
 	}
@@ -217,23 +229,26 @@ func (dir *directory) move(a *agent, session profiles.Session) {
 	h.agents[a.id] = a
 }
 
-// makeRoom makes room for one more agent. If necessary it removes the agent that has been
-// disconnected for the longest time and has no tasks. The caller holds mu.
-func (dir *directory) makeRoom() bool {
-	if len(dir.byID) < dir.s.opts.Agents {
-		return true
-	}
-	var oldest *agent
-	for _, a := range dir.byID {
-		if a.host == nil && len(a.tasks) == 0 && !a.partner() && (oldest == nil || a.left.Before(oldest.left)) {
-			oldest = a
+// makeRoom reports whether there is room for one more agent of an identity. If necessary it removes
+// the agent that has been disconnected for the longest time and has no tasks; one of the identity
+// itself if that is above its share. The caller holds mu.
+func (dir *directory) makeRoom(identity string) fair.Answer {
+	for {
+		answer := dir.places.Ask(identity, 1)
+		if answer == fair.Taken {
+			return answer
 		}
+		var oldest *agent
+		for _, a := range dir.byID {
+			if a.host == nil && len(a.tasks) == 0 && !a.partner() && (answer == fair.Full || a.identity == identity) && (oldest == nil || a.left.Before(oldest.left)) {
+				oldest = a
+			}
+		}
+		if oldest == nil {
+			return answer
+		}
+		dir.remove(oldest)
 	}
-	if oldest == nil {
-		return false
-	}
-	delete(dir.byID, oldest.id)
-	return true
 }
 
 // unseat takes an agent from its session. The caller holds mu.

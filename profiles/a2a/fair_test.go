@@ -236,6 +236,47 @@ func TestFairnessOfTasksUnderWay(t *testing.T) {
 	fairtest.Row(t, "a2a: tasks under way", "tasks of 16", underWay(false), underWay(true))
 }
 
+func TestRS32AgentsOfOneIdentityLeavePlacesForAnother(t *testing.T) {
+	seated := func(flooded bool) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			s := service(t, a2a.Options{Agents: 16, AgentsPerSession: 4})
+			var hosts []*peer
+			if flooded {
+				for i := range 6 {
+					p := script(t, s, mallory)
+					hosts = append(hosts, p)
+					for k := range 4 {
+						p.verdict(handshake(fmt.Sprint("m", i, k)))
+					}
+				}
+			}
+			for i := range 6 {
+				q := script(t, s, alice)
+				for k := range 4 {
+					if q.verdict(handshake(fmt.Sprint("a", i, k))) == profiles.OK {
+						n++
+					}
+				}
+				if flooded && i < 2 {
+					hosts[i].hangUp()
+					synctest.Wait()
+					for k := range 4 {
+						hosts[4+i].verdict(handshake(fmt.Sprint("n", i, k)))
+					}
+				}
+			}
+			n = 0
+			for _, a := range s.Agents() {
+				if a.Identity == alice && a.Online {
+					n++
+				}
+			}
+		})
+		return n
+	}
+	fairtest.Row(t, "a2a: agents of sessions", "agents of 16", seated(false), seated(true))
+}
+
 func TestPoolsNameWhoHasMostTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := service(t, a2a.Options{Workers: []a2a.Registration{{Kinds: []string{"k"}, Worker: newWorker(), Tasks: 1, Waiting: 79}}})
@@ -243,12 +284,15 @@ func TestPoolsNameWhoHasMostTasks(t *testing.T) {
 		script(t, s, alice).flood(1)
 		want := []fair.Use{{Identity: mallory, Used: 3}, {Identity: alice, Used: 1}}
 		for _, pool := range s.Pools() {
-			if pool.Used != 4 || !slices.Equal(pool.Most, want) {
+			if pool.Name != "agents" && pool.Used != 4 || pool.Name == "agents" && pool.Used != 0 {
+				t.Errorf("%+v", pool)
+			}
+			if pool.Used == 4 && !slices.Equal(pool.Most, want) {
 				t.Errorf("%+v", pool)
 			}
 		}
-		if n := len(s.Pools()); n != 2 {
-			t.Errorf("%d pools, want all tasks and those of the worker", n)
+		if n := len(s.Pools()); n != 3 {
+			t.Errorf("%d pools, want all tasks, those of the worker, and the agents", n)
 		}
 	})
 }

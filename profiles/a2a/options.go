@@ -77,7 +77,7 @@ type Options struct {
 	MaxPayload       int // octets of an Event or a Result that this endpoint makes, as it can send them; default e1.DefaultMaxPayload
 	Events           int // of one task, default 65,536
 	EventBytes       int // octets of the Events of one task, default 64 MiB
-	Agents           int // known agent_ids, connected or not, default 1,024
+	Agents           int // known agent_ids, connected or not, default 1,024; identities share them
 	AgentsPerSession int // agent_ids of one session, default 64
 
 	// Identity is the identity of this endpoint. It is added to the Results by which this

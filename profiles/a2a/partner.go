@@ -83,7 +83,7 @@ func (s *Service) SetPartners(byName map[string]string) {
 	defer s.mu.Unlock()
 	for _, a := range s.agents.byID {
 		if a.partner() && a.host == nil && len(a.tasks) == 0 && f.byName[strings.TrimSuffix(a.id, "/")] == "" {
-			delete(s.agents.byID, a.id)
+			s.agents.remove(a)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (s *Service) NoPartner(name string) {
 		s.agents.unseat(a)
 	}
 	if len(a.tasks) == 0 {
-		delete(s.agents.byID, a.id)
+		s.agents.remove(a)
 	}
 }
 

@@ -70,7 +70,7 @@ func New(opts Options) (*Service, error) {
 	s.pools.hosting.Store(workers)
 	s.pools.loading = opts.Store != nil // until reload has entered all
 	s.tasks = table{s: s, byKey: make(map[string]*task), open: fair.NewShares(opts.Tasks), places: make(map[string]bool), cursors: make(map[string]*cursor)}
-	s.agents = directory{s: s, byID: make(map[string]*agent), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
+	s.agents = directory{s: s, byID: make(map[string]*agent), places: fair.NewShares(opts.Agents), hosts: make(map[profiles.Session]*host), waiting: make(map[*task]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.after = opts.After
 	s.federation.Store(newFederation(opts.Partners))
@@ -155,12 +155,12 @@ func (s *Service) Waiting() int {
 	return n
 }
 
-// Pools returns the use of the unfinished tasks, and of the places of each busy Worker,
+// Pools returns the use of the unfinished tasks, of the known agents, and of the places of each busy Worker,
 // sorted by name.
 func (s *Service) Pools() []fair.Pool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := []fair.Pool{s.tasks.open.Pool("tasks")}
+	list := []fair.Pool{s.tasks.open.Pool("tasks"), s.agents.places.Pool("agents")}
 	seen := make(map[*pool]bool)
 	for _, p := range s.pools.hosting.Load().of {
 		if !seen[p] && p.places.Used() > 0 {
