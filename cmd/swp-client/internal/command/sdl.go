@@ -12,6 +12,6 @@ encrypted.`,
   swp-client sdl keygen --agent did:key:caller caller
   swp-client sdl check cases/*.expect.json flows.jsonl`,
 	}
-	cmd.AddCommand(newSDLSend(f), newSDLListen(f), newSDLKeygen(f), newSDLSeal(f), newSDLOpen(f), newSDLCheck(f))
+	cmd.AddCommand(newSDLSend(f), newSDLListen(f), newSDLKeygen(f), newSDLSeal(f), newSDLOpen(f), newSDLApprove(f), newSDLPropose(f), newSDLCheck(f))
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/serve"
 )
 
 // sdlSend are the flags of send beside those that secure an envelope.
@@ -21,6 +22,7 @@ type sdlSend struct {
 	*sealing
 	from, to, ct, tool string
 	envelope, follow   bool
+	negotiate          bool
 	trusting           *trusting
 	patience           time.Duration
 }
@@ -45,6 +47,11 @@ An endpoint that has a key of this agent encrypts the answer to an encrypted req
 the states of its task; --keys opens them. With sdl.mode enc+sig an endpoint without such a
 key refuses the request.
 
+With --negotiate a request whose content type the receiver does not serve (UNSUPPORTED_CT) is
+sent again, once: its payload in the highest lower version of the type that the receiver serves,
+or else a negotiation.v1 about it. A request that is signed or encrypted is never sent so,
+because the refusal could come from anybody.
+
 With ADDR/PARTNER the envelope goes to that partner of the endpoint, octet for octet.
 
 Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
@@ -62,6 +69,7 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 	p.StringVar(&s.tool, "tool", "", "`name` of a tool that is called with the payload as arguments")
 	p.BoolVar(&s.envelope, "envelope", false, "the payload is a whole envelope")
 	p.BoolVar(&s.follow, "follow", false, "wait for the states of a task")
+	p.BoolVar(&s.negotiate, "negotiate", false, "if the content type is not served, send its highest lower version, or ask what is served")
 	p.DurationVar(&s.patience, "patience", 0, "with --follow: how long the endpoint may be unreachable; 0 = no limit")
 	s.trusting = addTrusting(cmd, "answer")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -70,6 +78,8 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 			return &usageError{"--patience is at least 0"}
 		case s.patience > 0 && !s.follow:
 			return &usageError{"--patience is for --follow, which is missing"}
+		case s.negotiate && s.follow:
+			return &usageError{"--negotiate does not go with --follow: what is sent instead may be no task"}
 		}
 		v, err := s.request(f, args[1])
 		if err != nil {
@@ -136,6 +146,12 @@ func (s *sdlSend) request(f *flags, arg string) (canonical.Value, error) {
 }
 
 func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonical.Value, trust client.SDLTrust) error {
+	return s.sendOnce(ctx, f, address, v, trust, func(*sdl.Envelope) {})
+}
+
+// sendOnce sends a request and prints its answer. answered is called with each answer that is no
+// error.
+func (s *sdlSend) sendOnce(ctx context.Context, f *flags, address string, v canonical.Value, trust client.SDLTrust, answered func(*sdl.Envelope)) error {
 	set, err := client.NewSDL(client.SDLOptions{Stopped: f.stopped})
 	if err != nil {
 		return err
@@ -149,6 +165,18 @@ func (s *sdlSend) send(ctx context.Context, f *flags, address string, v canonica
 	asking, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	answer, err := c.AskSDL(asking, s.encoding(), v, trust)
+	if s.negotiate && err != nil && answer != nil {
+		if again, down := serve.Downgrade(v, answer.Value, sdl.Writing{}); down == nil {
+			ct, _ := again.Get("ct").Text()
+			f.warnf("%v; sent as %s", err, ct)
+			answer, err = c.AskSDL(asking, s.encoding(), again, trust)
+		} else if errors.Is(down, serve.ErrSecured) || errors.Is(down, serve.ErrNoDowngrade) {
+			err = errors.Join(err, down)
+		}
+	}
+	if err == nil {
+		answered(answer)
+	}
 	if answer != nil {
 		if shown := f.printAnswer(answer); shown != nil {
 			return shown
