@@ -54,6 +54,10 @@ func (r *running) rewrite(from, to string) {
 
 // reloaded has the daemon read its files again and waits until it has.
 func (r *running) reloaded() {
+	if r.admin != "" {
+		r.post()
+		return
+	}
 	r.reload <- struct{}{}
 	r.reload <- struct{}{} // returns when the one before is done
 }

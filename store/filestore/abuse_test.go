@@ -88,7 +88,11 @@ func TestPR09AThousandAbandonedPartsAreReclaimed(t *testing.T) {
 		t.Errorf("%d files before a day is over, want %d", n, parts+1)
 	}
 	now.Store(int64(day))
-	if made, err := more(); !made || err != nil {
+	made, err := more()
+	for end := time.Now().Add(time.Minute); errors.Is(err, store.ErrQuota) && time.Now().Before(end); made, err = more() {
+		time.Sleep(time.Millisecond) // the sweeper is at the last of them
+	}
+	if !made || err != nil {
 		t.Errorf("Begin after a day, with all the room there is: %v, %v", made, err)
 	}
 	for i := range parts {
