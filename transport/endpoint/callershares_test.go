@@ -3,6 +3,7 @@ package endpoint_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -168,6 +169,72 @@ func TestRS31CallersOfASessionShareItsPlaces(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Messages of a caller are not stored for a long time. Others are read nevertheless.
+func TestRS31MessagesOfOneCallerThatWaitDoNotHoldUpAnother(t *testing.T) {
+	fairtest.Places(t, "endpoint: messages that wait, over TLS", "messages of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		var mu sync.Mutex
+		open, came := map[string][]func(error){}, make(chan struct{}, 1)
+		p := telling(profile(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+			if who, put := strings.CutPrefix(string(req.Payload), "put "); put && !req.Unsolicited {
+				done := req.Defer()
+				mu.Lock()
+				open[who] = append(open[who], done)
+				mu.Unlock()
+				came <- struct{}{}
+				return nil
+			}
+			return echo(ctx, req, w)
+		}))
+		w := listen(t, "tls", endpoint.Options{Callers: true, Identity: func() string { return transporttest.Server }, Bounds: endpoint.Bounds{Deferred: 16}}, p)
+		s := w.vouching(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		give := func(who string) {
+			mu.Lock()
+			done := open[who][0]
+			open[who] = open[who][1:]
+			mu.Unlock()
+			done(nil)
+		}
+		take := func(who string) bool {
+			said := make(chan string, 1)
+			ctx := profiles.WithCaller(ctx, who)
+			go func() {
+				answer, err := try(ctx, s, "put "+who)
+				if err != nil {
+					answer = err.Error()
+				}
+				said <- answer
+			}()
+			taken := false
+			select {
+			case <-came:
+				taken = true
+			case answer := <-said:
+				if answer != profiles.RateLimitExceeded.String() {
+					t.Errorf("a message of %s: %s", who, answer)
+				}
+			case <-time.After(transporttest.Patience):
+				t.Fatal("the message is not read")
+			}
+			brief, end := context.WithTimeout(profiles.WithCaller(ctx, "http:carol"), transporttest.Patience)
+			defer end()
+			if got, err := try(brief, s, "ping"); got != "ping" {
+				t.Fatalf("a call of another caller: %q, %v", got, err)
+			}
+			return taken
+		}
+		t.Cleanup(func() {
+			cancel()
+			for who := range open {
+				for len(open[who]) > 0 {
+					give(who)
+				}
+			}
+		})
+		return take, give
+	})
 }
 
 // A peer without callers has all places of its session.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 )
@@ -26,13 +27,14 @@ type deferrals struct {
 
 // deferral is a message, or a function that waits for all earlier messages.
 type deferral struct {
-	next  *deferral
-	done  bool
-	size  int     // octets of the message
-	paid  bool    // they are in the budget; guarded by mu of the deferrals
-	then  func()  // nil for a message
-	id    []byte  // msg_id of a message
-	await []*wait // functions that wait for this message only, not for all earlier ones
+	caller string // of the message, in the shares of its session
+	next   *deferral
+	done   bool
+	size   int     // octets of the message
+	paid   bool    // they are in the budget; guarded by mu of the deferrals
+	then   func()  // nil for a message
+	id     []byte  // msg_id of a message
+	await  []*wait // functions that wait for this message only, not for all earlier ones
 }
 
 // wait is a function that waits for some messages.
@@ -192,6 +194,56 @@ func (s *Session) countDeferred(n int) {
 	s.ep.deferred.Add(int64(n))
 }
 
+// commits are the deferred messages of a connection that is its only stream. Above its share a
+// caller is refused, because a pause in reading would hold up all callers, and the answers to
+// pings. On a multiplexed connection others have other streams.
+//
+// They share three quarters of the bounds at which reading pauses. The rest is for callers without
+// a deferred message, which are never refused.
+type commits struct{ count, octets fair.Shares }
+
+func newCommits(b *Bounds) commits {
+	return commits{fair.NewOwn(b.Deferred - b.Deferred/4), fair.NewOwn(b.InFlightBytesPerConn - b.InFlightBytesPerConn/4)}
+}
+
+var errCommits = profiles.Busy("deferred", "too many messages wait to be stored or passed on")
+
+// mayDefer refuses a message of a caller that has deferred more messages than its share.
+func (l *lane) mayDefer() error {
+	s := l.s
+	if l.req.Caller == nil || s.conn.Multiplexed() || l.deferrals.open.Load() == 0 || l.typ.Role&(profiles.Concluding|profiles.Within) != 0 {
+		return nil
+	}
+	who := profiles.For(l.req.Caller.Identity)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting.count.Of(who) == 0 {
+		return nil
+	}
+	for _, answer := range [...]fair.Answer{s.waiting.count.Ask(who, 1), s.waiting.octets.Ask(who, l.size)} {
+		if fault := answer.Refuse(errCommits); fault != nil {
+			return fault
+		}
+	}
+	return nil
+}
+
+// countCommit adds to the deferred messages of a caller, or subtracts.
+func (s *Session) countCommit(d *deferral, begins bool) {
+	if s.conn.Multiplexed() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if begins {
+		s.waiting.count.Force(d.caller, 1)
+		s.waiting.octets.Force(d.caller, d.size)
+		return
+	}
+	s.waiting.count.Give(d.caller, 1)
+	s.waiting.octets.Give(d.caller, d.size)
+}
+
 // deferred is the exchange of a deferred message. It needs one allocation.
 type deferred struct {
 	exchange
@@ -227,6 +279,10 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 	l.hold()
 	l.taken, l.traced, l.account.record = e, nil, nil
 	e.place.size = e.size
+	if l.req.Caller != nil {
+		e.place.caller = profiles.For(l.req.Caller.Identity)
+	}
+	s.countCommit(e.place, true)
 	l.deferrals.add(e.place, s.share)
 	return func(err error) { e.end(err, true) }
 }
@@ -234,6 +290,7 @@ func (x *exchanger) Defer(*profiles.Request) (done func(error)) {
 // leaveQueue ends a deferred message in the queue of its stream.
 func (e *exchange) leaveQueue() {
 	e.s.countDeferred(-e.size)
+	e.s.countCommit(e.place, false)
 	e.l.deferrals.finish(e.place, e.s.share)
 }
 

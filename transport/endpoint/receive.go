@@ -160,6 +160,10 @@ func (l *lane) serve(profile *profiles.Profile) {
 		l.refuse(profile, profiles.AsError(err), ordinary)
 		return
 	}
+	if err := l.mayDefer(); err != nil {
+		l.refuse(profile, profiles.AsError(err), ordinary)
+		return
+	}
 	if err := l.admit(); err != nil {
 		l.refuse(profile, profiles.AsError(err), ordinary)
 		return

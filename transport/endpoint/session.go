@@ -57,6 +57,7 @@ type Session struct {
 	inflight  map[string]*exchange // requests of the peer that have no terminal answer yet
 	long      fair.Shares          // of them, those without an expected end, by caller
 	short     fair.Shares          // of them, the others
+	waiting   commits              // deferred messages of the only stream, by caller
 	exchanges int                  // those that have not ended
 	calls     map[uint64]*call     // requests of ours, by the second half of msg_id
 	givenUp   givenUp              // of them, those that were closed early
@@ -83,6 +84,7 @@ func newSession(e *Endpoint, conn transport.Conn, id uint64, payer string) *Sess
 	s.share = e.memory.Share(payer)
 	s.streams = newStreams(conn)
 	s.long, s.short = fair.NewOwn(0), fair.NewOwn(0) // register bounds them
+	s.waiting = newCommits(&s.opts.Bounds)
 	if s.opts.Ask != nil {
 		s.asking = make(chan struct{}, 1)
 	}
