@@ -25,10 +25,11 @@ bench-micro: ## frame, E1, A2A-SDL and SLIP beside protobuf and JSON, and the pr
 bench-test: ## the tests of the benchmark itself
 	cd test/bench && $(GO) vet ./... && $(GO) test -race ./...
 
-.PHONY: bench-generate bench-tokens
+.PHONY: bench-tokens
 bench-tokens: ## compare the table of tokens in docs/profile-slip.md with a new count
 	cd test/bench && $(GO) test -count=1 ./tokens
 
+.PHONY: bench-generate
 bench-generate: ## code from the schemas in test/bench/
 	buf="$$($(GO) tool -n -modfile=tools/buf/go.mod buf)" && cd test/bench && "$$buf" generate
 

@@ -101,7 +101,7 @@ func (t *Table) Named(mnemonic string) (Anchor, bool) {
 func (t *Table) Nearest(at Coords) Anchor {
 	best := t.anchors[0]
 	for _, a := range t.anchors[1:] {
-		if a.Coords.distance(at) < best.Coords.distance(at) {
+		if a.Coords.Distance(at) < best.Coords.Distance(at) {
 			best = a
 		}
 	}

@@ -44,8 +44,8 @@ type Coords [4]uint8
 // MaxCoord is the largest coordinate in each dimension.
 const MaxCoord = 7
 
-// distance is the sum of the absolute differences.
-func (c Coords) distance(d Coords) (sum int) {
+// Distance returns the sum of the absolute differences.
+func (c Coords) Distance(d Coords) (sum int) {
 	for i := range c {
 		sum += max(int(c[i])-int(d[i]), int(d[i])-int(c[i]))
 	}

@@ -27,7 +27,7 @@ of the first two to agents, and receive them as an agent.`,
   swp-client slip decode --format nslip <log.txt | jq .message.act
   swp-client slip ucr anchors.json`,
 	}
-	cmd.AddCommand(newSLIPDecode(f), newSLIPEncode(f), newSLIPUCR(f), newSLIPSend(f), newSLIPListen(f))
+	cmd.AddCommand(newSLIPDecode(f), newSLIPEncode(f), newSLIPUCR(f), newSLIPImport(f), newSLIPNearest(f), newSLIPSend(f), newSLIPListen(f))
 	return cmd
 }
 
