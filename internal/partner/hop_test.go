@@ -431,6 +431,7 @@ func TestAPartnerThatFallsSilentIsGivenUpThoughNobodyWaitsForIt(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), wait)
 					_, _ = rpc.Call(ctx, there, rpc.MethodPing, nil)
 					cancel()
+					synctest.Wait() // the caller may learn of the loss before the link does
 				}
 				if took := time.Since(began); took > 16*time.Second {
 					t.Errorf("given up after %v", took)
