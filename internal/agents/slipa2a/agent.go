@@ -38,6 +38,9 @@ func Of(ctx context.Context) (in *Incoming, ok bool) {
 // unchanged. Messages without the mark, and other operations, pass unchanged. The
 // extended card is told with the declaration, unless it has one or is signed.
 //
+// Answers in SLIP are checked, too: an invalid one becomes InvalidAgentResponse with the class,
+// and one for a client that does not take SLIP loses its mark. The rest of it is unchanged.
+//
 // The Worker that is returned is a Resumer if the agent is.
 func (x *Extension) Wrap(agent a2a.Worker) a2a.Worker {
 	w := &wrapped{x, agent}
@@ -63,7 +66,8 @@ func (w *wrapped) Run(ctx context.Context, t *a2a.Task, event func(string, []byt
 	if err != nil {
 		return nil, err
 	}
-	output, err := w.agent.Run(ctx, t, event)
+	replies := w.x.replies(ctx, event)
+	output, err := replies.last(w.agent.Run(ctx, t, replies.event))
 	if o, _ := a2abinding.OfKind(t.Kind); o.Name == a2abinding.GetExtendedAgentCard && err == nil {
 		if declared, err := w.x.Declare(output); err == nil {
 			return declared, nil
@@ -78,7 +82,8 @@ func (r *resumer) Resume(ctx context.Context, t *a2a.Task, last []byte, event fu
 	if err != nil {
 		return nil, err
 	}
-	return r.again.Resume(ctx, t, last, event)
+	replies := r.x.replies(ctx, event)
+	return replies.last(r.again.Resume(ctx, t, last, replies.event))
 }
 
 // admit returns the task for the agent, or the failure for its initiator.

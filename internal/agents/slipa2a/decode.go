@@ -21,7 +21,7 @@ const (
 	Plain                // SLIP with other anchors, which is treated as plain text
 )
 
-// UCR compares the anchors of the sender with those of this side.
+// UCR compares the anchors of the sender with the anchors of this side.
 type UCR string
 
 // Values of Received.UCR.

@@ -49,17 +49,21 @@ func inText(err error) error {
 // Failure returns the error for the client: InvalidParams, whose ErrorInfo has the class
 // and, for anchor errors, the ucrHash of this side.
 func (e *Error) Failure() *a2abinding.Failure {
+	return e.failure(a2abinding.CodeInvalidParams, "INVALID_PARAMS")
+}
+
+func (e *Error) failure(code int, reason string) *a2abinding.Failure {
 	metadata := map[string]string{"extension": URI, "class": string(e.Class)}
 	if e.Class == UCRMismatch || e.Class == UCRMissing {
 		metadata["ucrVersion"], metadata["ucrHash"] = ucr.Version, ucr.CoreHash
 	}
-	f := a2abinding.Fail(a2abinding.CodeInvalidParams, string(e.Class)+": "+e.What)
+	f := a2abinding.Fail(code, string(e.Class)+": "+e.What)
 	data, err := json.Marshal([]any{struct {
 		Type     string            `json:"@type"`
 		Reason   string            `json:"reason"`
 		Domain   string            `json:"domain"`
 		Metadata map[string]string `json:"metadata"`
-	}{"type.googleapis.com/google.rpc.ErrorInfo", "INVALID_PARAMS", a2abinding.DomainA2A, metadata}})
+	}{"type.googleapis.com/google.rpc.ErrorInfo", reason, a2abinding.DomainA2A, metadata}})
 	if err == nil { // marshalling strings does not fail
 		f.Data = data
 	}

@@ -30,7 +30,7 @@ func (reviewer) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[
 	return func(yield func(sdk.Event, error) bool) {
 		answer := sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart(x.Message.Parts[0].Text()))
 		if len(x.Message.Extensions) > 0 {
-			answer.Extensions = x.Message.Extensions
+			answer.Extensions, answer.Metadata = x.Message.Extensions, x.Message.Metadata
 		}
 		yield(answer, nil)
 	}
