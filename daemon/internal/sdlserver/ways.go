@@ -111,7 +111,7 @@ func (w *Ways) Bring(ctx context.Context, e *carriage.Event) error {
 	if link := w.o.Directory.Of(e.To); link != nil {
 		return w.pass(ctx, link, e)
 	}
-	if e.Session != nil && carriage.Tell(ctx, e.Session, e.Body) == nil {
+	if e.Session != nil && tell(ctx, e.Session, e.Body) == nil {
 		return nil
 	}
 	return w.keep(ctx, e, sdlagent.Topic(e.AgentID))
