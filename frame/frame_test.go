@@ -94,26 +94,6 @@ func TestPoolLendsWithoutAllocating(t *testing.T) {
 	}
 }
 
-func TestRS19APoolKeepsLargeBuffersOnlyIfMemoryCanBeSpared(t *testing.T) {
-	effort.Unwatched(t) // under the race detector a sync.Pool forgets at random
-	const most = 1<<keptClass + slack
-	for _, row := range []struct {
-		n           int
-		spare, kept bool
-	}{{most, true, true}, {most, false, true}, {most + 1, true, true}, {most + 1, false, false}, {8 << 20, false, false}} {
-		p := Pool{Spare: func() bool { return row.spare }}
-		kept := false
-		for range 10 { // a collection may forget a buffer
-			b := p.Get(row.n)[:1]
-			p.Put(b)
-			kept = kept || &p.Get(row.n)[:1][0] == &b[0]
-		}
-		if kept != row.kept {
-			t.Errorf("%d octets, memory can be spared: %v: the buffer is kept: %v", row.n, row.spare, kept)
-		}
-	}
-}
-
 func BenchmarkNext(b *testing.B) {
 	for _, size := range []int{64, 4 << 10, 1 << 20} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

@@ -9,21 +9,15 @@ import (
 // octets and its prefix share the class of 2^k: at the default limit of 8 MiB
 // no stream ever holds 16.
 const (
-	minClass  = 12 // 4 KiB
-	keptClass = 17 // 128 KiB; up to this size buffers are kept in any case
-	maxClass  = 24 // 16 MiB; larger buffers are left to the collector
-	slack     = 64
+	minClass = 12 // 4 KiB
+	maxClass = 24 // 16 MiB; larger buffers are left to the collector
+	slack    = 64
 )
 
 // Pool lends buffers by size class. The zero value is ready for use. It is safe
 // for concurrent use. Buffers above 16 MiB are allocated and not kept, so the
 // memory that the pool can pin is bounded by the peak of use.
 type Pool struct {
-	// Spare reports whether memory can be spared to keep a large buffer. Otherwise Put leaves it
-	// to the collector. It is asked only for buffers above 128 KiB, and is safe for concurrent
-	// use. Nil: all are kept. Set it before the first Get.
-	Spare func() bool
-
 	classes [maxClass - minClass + 1]sync.Pool // of *[]byte
 	headers sync.Pool                          // of *[]byte without a buffer
 }
@@ -48,7 +42,7 @@ func (p *Pool) Get(n int) []byte {
 // afterwards. Buffers that did not come from Get are ignored.
 func (p *Pool) Put(b []byte) {
 	c := class(cap(b))
-	if c > maxClass || cap(b) != 1<<c+slack || c > keptClass && p.Spare != nil && !p.Spare() {
+	if c > maxClass || cap(b) != 1<<c+slack {
 		return
 	}
 	h, ok := p.headers.Get().(*[]byte)

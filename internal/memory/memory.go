@@ -225,13 +225,6 @@ func (s *Share) Above(n int) bool {
 	return (mine+n)*equals > rest
 }
 
-// Scarce reports whether more than a quarter of the octets is in use.
-func (b *Budget) Scarce() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.used > b.limit/4
-}
-
 // Bound changes the limit. Octets in use above it are not taken back.
 func (b *Budget) Bound(limit int) {
 	b.mu.Lock()

@@ -73,21 +73,6 @@ func TestRS12WhoIsAboveItsShare(t *testing.T) {
 	}
 }
 
-func TestRS19MemoryIsScarceAboveAQuarterOfTheBudget(t *testing.T) {
-	const limit = 64 << 20
-	b := memory.New(limit)
-	s := b.Share("a")
-	if s.Try(limit/4, memory.Large); b.Scarce() {
-		t.Error("a quarter is in use, and memory is scarce")
-	}
-	if s.Try(1, memory.Little); !b.Scarce() {
-		t.Error("more than a quarter is in use, and memory is not scarce")
-	}
-	if s.Give(1, memory.Little); b.Scarce() {
-		t.Error("memory stays scarce")
-	}
-}
-
 func TestRS12WhoWaitsIsServedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(64 << 20)

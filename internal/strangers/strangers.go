@@ -44,7 +44,7 @@ const Fair = time.Second
 
 // Least is the age up to which Spare spares a connection. It is time enough to read a request
 // that has arrived.
-const Least = 50 * time.Millisecond
+const Least = 250 * time.Millisecond
 
 // New returns Places for most connections. shared reports whether many peers share an address,
 // as behind a proxy; then there is no bound for the address. It may be nil.

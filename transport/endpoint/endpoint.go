@@ -79,7 +79,6 @@ func New(opts Options) (*Endpoint, error) {
 	e.asked, _ = opts.Recorder.(CallRecorder)
 	e.opts.Store(&opts)
 	e.memory = cmp.Or(opts.Memory, memory.New(opts.Bounds.InFlightBytes))
-	e.pool.Spare = func() bool { return !e.memory.Scarce() }
 	e.lanes.New = func() any { return new(lane) }
 	e.calls.New = func() any { return newCall() }
 	return e, nil

@@ -34,7 +34,7 @@ func collectEarly(ctx context.Context, used func() uint64, set func(percent int)
 }
 
 // lately is how many collections limitMemory looks back.
-const lately = 16
+const lately = 128
 
 // limiter computes the soft limit of memory.
 type limiter struct {
@@ -49,12 +49,14 @@ type limiter struct {
 // the octets in flight come near their bound.
 //
 // A collection also finds in use what was allocated while it ran. The least of the latest
-// findings has the least of these octets.
+// findings has the least of these octets. If more has come to be in use since, the limit leaves
+// a sixteenth of it for garbage.
 func (l *limiter) limit(m memory, used, bound int) uint64 {
 	l.others[l.looks%lately] = max(m.live, uint64(used)) - uint64(used)
 	l.looks++
 	other := slices.Min(l.others[:min(l.looks, lately)])
-	return m.beside + other + other*gcPercent/100 + uint64(bound) + max(uint64(bound)/16, gcHeap)
+	want := other + other*gcPercent/100 + uint64(bound) + max(uint64(bound)/16, gcHeap)
+	return m.beside + max(want, m.live+m.live/16)
 }
 
 // limitMemory sets the soft limit of memory by a limiter until ctx ends. octets returns the
@@ -129,5 +131,8 @@ func read(names ...string) []uint64 {
 }
 
 func setPercent(percent int) { debug.SetGCPercent(percent) }
+
+// presentLimit returns the soft limit of memory that GOMEMLIMIT sets, or one that is none.
+func presentLimit() uint64 { return uint64(debug.SetMemoryLimit(-1)) }
 
 func setLimit(limit uint64) { debug.SetMemoryLimit(int64(limit)) }

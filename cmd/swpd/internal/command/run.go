@@ -44,8 +44,9 @@ The log goes to standard error.`,
 		var limit func(octets func() (used, bound int))
 		if os.Getenv("GOGC") == "" {
 			collectEarly(ctx, liveHeap, setPercent)
-			if os.Getenv("GOMEMLIMIT") == "" {
-				limit = func(octets func() (used, bound int)) { limitMemory(ctx, octets, memoryNow, setLimit) }
+			most := presentLimit()
+			limit = func(octets func() (used, bound int)) {
+				limitMemory(ctx, octets, memoryNow, func(limit uint64) { setLimit(min(limit, most)) })
 			}
 		}
 		return daemon.Run(ctx, daemon.Options{
