@@ -64,11 +64,15 @@ var lasting = []struct{ key, why string }{
 	{"limits.frame_bytes", whySizes},
 	{"limits.payload_bytes", whySizes},
 	{"limits.extension_bytes", whySizes},
+	{"sdl.socket", whyOpened},
+	{"sdl.rate.burst", whyRate},
+	{"sdl.rate.per_second", whyRate},
 }
 
 const (
 	whyOpened = "the address is opened at the start"
 	whyStore  = "the store is opened at the start"
+	whyRate   = "the buckets of callers are made with it"
 	whySizes  = "stored data was accepted with them, and open connections keep them, so that it could not be delivered with others"
 )
 
