@@ -72,7 +72,7 @@ var lasting = []struct{ key, why string }{
 const (
 	whyOpened = "the address is opened at the start"
 	whyStore  = "the store is opened at the start"
-	whyRate   = "the buckets of callers are made with it"
+	whyRate   = "the buckets of callers are made with them"
 	whySizes  = "stored data was accepted with them, and open connections keep them, so that it could not be delivered with others"
 )
 
