@@ -30,15 +30,5 @@ func buildPartner(s *stage) error {
 	}
 	server, _ := behind.Server("partner") // it has a link
 	m = s.mapping(server)
-	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, m.Profile())})
-	if err != nil {
-		return err
-	}
-	next, err := s.pipe(ep, "b")
-	if err != nil {
-		return err
-	}
-	link.Adopt(next)
-	_, err = s.pipe(ep, "a")
-	return err
+	return s.between(m, link.Adopt)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // buildRelay sets an endpoint between two connections: what "a" asks for is
@@ -12,6 +13,12 @@ import (
 func buildRelay(s *stage) error {
 	hop := &mcpHop{s: s}
 	m := s.mapping(hop)
+	return s.between(m, func(next *endpoint.Session) { hop.next = m.Client(next) })
+}
+
+// between sets an endpoint that serves m between two connections. onward is told of "b", before
+// "a" is opened.
+func (s *stage) between(m *mcpmap.Mapping, onward func(next *endpoint.Session)) error {
 	ep, err := s.endpoint([]*profiles.Profile{witnessed(s, m.Profile())})
 	if err != nil {
 		return err
@@ -20,7 +27,7 @@ func buildRelay(s *stage) error {
 	if err != nil {
 		return err
 	}
-	hop.next = m.Client(next)
+	onward(next)
 	_, err = s.pipe(ep, "a")
 	return err
 }
