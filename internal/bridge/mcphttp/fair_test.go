@@ -57,14 +57,7 @@ func TestFairnessOfRequestsToAServerAtAURL(t *testing.T) {
 	} {
 		fairtest.Places(t, "mcp: "+pool+" of a server at a URL", pool+" of 16", func(t *testing.T) (func(string) bool, func(string)) {
 			arrived := make(chan struct{}, 1)
-			s := behind(t, script(t, func(w http.ResponseWriter, p *posted) {
-				if p.Method != http.MethodPost {
-					w.WriteHeader(http.StatusMethodNotAllowed)
-					return
-				}
-				arrived <- struct{}{}
-				<-p.Context().Done()
-			}), c.options)
+			s := behind(t, stuck(t, arrived), c.options)
 			callers, open, n := map[string]*backCaller{}, map[string][]func(){}, 0
 			take := func(who string) bool {
 				if callers[who] == nil {

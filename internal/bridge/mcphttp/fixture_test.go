@@ -175,6 +175,19 @@ type posted struct {
 	msg  mcpmap.Message
 }
 
+// stuck is a server that answers probes and initialize, and no other request. It tells of each
+// that has arrived.
+func stuck(t testing.TB, arrived chan<- struct{}) http.Handler {
+	return script(t, func(w http.ResponseWriter, p *posted) {
+		if p.Method != http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		arrived <- struct{}{}
+		<-p.Context().Done()
+	})
+}
+
 // script is a server that answers probes and initialize, and leaves the rest to f.
 // In the era with sessions it has sessions.
 func script(t testing.TB, f func(w http.ResponseWriter, p *posted)) http.Handler {

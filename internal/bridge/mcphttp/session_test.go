@@ -330,14 +330,7 @@ func TestASessionThatCouldNotBeOpenedIsNone(t *testing.T) {
 
 func TestCloseEndsWhatIsInFlight(t *testing.T) {
 	arrived := make(chan struct{}, 2)
-	s := behind(t, script(t, func(w http.ResponseWriter, p *posted) {
-		if p.Method != http.MethodPost {
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
-		}
-		arrived <- struct{}{}
-		<-p.Context().Done()
-	}), mcphttp.BackendOptions{})
+	s := behind(t, stuck(t, arrived), mcphttp.BackendOptions{})
 	c := s.dial("alice")
 	session := c.open(mcpmap.Events{})
 	var outs []<-chan answered
