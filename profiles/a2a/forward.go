@@ -32,8 +32,12 @@ func (f *forward) task(context.Context) (e1.Envelope, error) {
 			return e1.Envelope{}, err
 		}
 	}
+	params := t.Params
+	if f.ward != nil {
+		input, params = f.ward.Given(input, params)
+	}
 	m := TaskBody{TaskID: f.d.id, Kind: []byte(t.Kind), Input: input}
-	ext := taskExtensions(f.agent, t.Params, t.Hops+1)
+	ext := taskExtensions(f.agent, params, t.Hops+1)
 	env := e1.Envelope{Extensions: appendDeadline(ext, t.remaining(t.s.opts.Now())), Payload: m.Append(make([]byte, 0, m.Size()))}
 	t.Keeps.Put(&env)
 	return env, nil
@@ -76,11 +80,12 @@ func (f *forward) event(req *profiles.Request, m *EventBody, at position) error 
 		id = strconv.FormatUint(number, 10)
 	}
 	var before func(done func(error))
-	if f.ward != nil && len(m.Payload) > 0 {
-		before = f.ward.Event(m.Payload)
+	payload := m.Payload
+	if f.ward != nil && len(payload) > 0 {
+		payload, before = f.ward.Event(payload)
 	}
 	done := req.Defer()
-	t.log.add(entry{payload: appendKeeps(t.event(string(m.Message), m.Payload), at.keeps), id: id, number: number, before: before, done: func(err error) {
+	t.log.add(entry{payload: appendKeeps(t.event(string(m.Message), payload), at.keeps), id: id, number: number, before: before, done: func(err error) {
 		switch err {
 		case nil, errOver:
 			done(nil) // an Event that crosses the end is dropped

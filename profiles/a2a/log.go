@@ -167,11 +167,15 @@ func (l *eventLog) write() {
 
 // finish is called after the write of the current Event. After a temporary error the Event
 // is written again: a write that failed may have been carried out. After a permanent error
-// the task ends.
+// the task ends, after a *Failure of a Ward with that.
 func (l *eventLog) finish(seq uint64, err error) {
+	refused, isRefused := errors.AsType[*Failure](err)
 	switch {
 	case err == nil:
 		l.advance(seq)
+	case isRefused:
+		l.t.finish(&ending{By: byUs}, l.t.failure(refused), nil)
+		l.advance(0)
 	case passing(err):
 		l.failures++
 		l.t.retryLater(l.failures-1, err, l.write)

@@ -14,11 +14,17 @@ type Ward interface {
 	// wait.
 	Admit(ctx context.Context) error
 
-	// Event inspects the payload of an Event. It must neither keep the payload nor block.
-	// keep stores data that must be stored before the initiator gets the Event; nil means
-	// none. It does not wait, and is called again after a temporary error. done must not
-	// block. After a restart an Event may be inspected again.
-	Event(payload []byte) (keep func(done func(error)))
+	// Given returns the input and the service parameters that the agent gets for those of
+	// the task. It must not block, and returns the same each time: a Task that is sent again
+	// must not differ. It may return its arguments, and must not change them.
+	Given(input []byte, params []string) ([]byte, []string)
+
+	// Event returns the payload of an Event for the initiator. It must neither keep nor
+	// change the payload, nor block; it may return it. keep stores data that must be stored
+	// before the initiator gets the Event; nil means none. It does not wait, and is called
+	// again after a temporary error. done must not block. After a restart an Event may be
+	// inspected again.
+	Event(payload []byte) (passed []byte, keep func(done func(error)))
 
 	// Output returns the output of a Result for the initiator. It may wait.
 	Output(ctx context.Context, output []byte) ([]byte, error)

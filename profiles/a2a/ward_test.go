@@ -51,13 +51,23 @@ func (w ward) Admit(context.Context) error {
 	return w.pop("admit "+w.about, &w.admit)
 }
 
-func (w ward) Event(payload []byte) func(func(error)) {
+func (w ward) Given(input []byte, params []string) ([]byte, []string) {
+	if string(input) == "translated" {
+		return []byte("for the agent"), []string{"name=for the agent"}
+	}
+	return input, params
+}
+
+func (w ward) Event(payload []byte) ([]byte, func(func(error))) {
 	_ = w.pop("event "+string(payload), nil)
-	if string(payload) == "free" {
-		return nil
+	switch string(payload) {
+	case "free":
+		return payload, nil
+	case "translated":
+		return []byte("for the initiator"), nil
 	}
 	text := string(payload)
-	return func(done func(error)) { done(w.pop("keep "+text, &w.keep)) }
+	return payload, func(done func(error)) { done(w.pop("keep "+text, &w.keep)) }
 }
 
 func (w ward) Output(_ context.Context, output []byte) ([]byte, error) {
@@ -165,6 +175,42 @@ func TestAnEventWaitsForWhatItsWardStores(t *testing.T) {
 		w.fail(&w.keep, noRoom)
 		agent.send(payload(id, "more"), number(a2a.ExtSequence, 3))
 		p.want(message{Type: 4, Seq: 2, ID: "t", Reason: "what is stored for this identity has reached its limit"})
+	})
+}
+
+func TestAWardRefusesAnEventWithAFailureThatTheInitiatorGets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wards{}
+		s := service(t, a2a.Options{Ward: w.of, Report: func(err error) { t.Errorf("reported: %v", err) }})
+		p, agent := script(t, s, alice), script(t, s, bob)
+		agent.send(handshake("a", op))
+		synctest.Wait()
+		p.send(task("t", op, "in"))
+		_, id := agent.given(op, "in")
+		w.fail(&w.keep, errTold)
+		agent.send(payload(id, "first"), number(a2a.ExtSequence, 1))
+		p.want(message{Type: 4, ID: "t", Reason: "task not found", Payload: "-32001"})
+	})
+}
+
+func TestAWardTranslatesForTheAgentAndForTheInitiator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wards{}
+		s := service(t, a2a.Options{Ward: w.of})
+		s.Partner("far", carol, nil)
+		p, agent, far := script(t, s, alice), script(t, s, bob), script(t, s, carol)
+		s.Reached("far", far.service, true)
+		agent.send(handshake("a", op))
+		synctest.Wait()
+		for name, to := range map[string]*peer{"a": agent, "far/b": far} {
+			p.send(task(name, op, "translated"), param(a2a.ExtAgent, name), param(a2a.ExtParam, "name=of the initiator"))
+			m, id := to.given(op, "for the agent")
+			if got, _ := m.Ext.Lookup(a2a.ExtParam); string(got) != "name=for the agent" {
+				t.Errorf("%s: service parameter %q", name, got)
+			}
+			to.send(payload(id, "translated"), number(a2a.ExtSequence, 1))
+			p.want(message{Type: 3, Seq: 1, ID: name, Payload: "for the initiator"})
+		}
 	})
 }
 

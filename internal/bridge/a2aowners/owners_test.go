@@ -142,7 +142,7 @@ func TestPR04AnAnswerThatNamesItsTaskTwiceIsNotPassedOn(t *testing.T) {
 		if got, err := w.Output(t.Context(), []byte(response)); code(t, err) != a2abinding.CodeInvalidResponse || got != nil {
 			t.Errorf("output %s: %s, %v", response, got, err)
 		}
-		keep := w.Event([]byte(response))
+		_, keep := w.Event([]byte(response))
 		if keep == nil {
 			t.Errorf("event %s: passed on", response)
 			continue

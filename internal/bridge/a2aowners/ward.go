@@ -42,20 +42,23 @@ func (w *ward) Admit(ctx context.Context) error {
 	return result(w.Operation.Admit(ctx))
 }
 
+// Given implements a2a.Ward.
+func (w *ward) Given(input []byte, params []string) ([]byte, []string) { return input, params }
+
 // Event implements a2a.Ward.
-func (w *ward) Event(payload []byte) (keep func(done func(error))) {
+func (w *ward) Event(payload []byte) (passed []byte, keep func(done func(error))) {
 	if w.err != nil {
-		return func(done func(error)) { done(w.err) }
+		return payload, func(done func(error)) { done(w.err) }
 	}
 	response, err := a2ajson.Parse(payload)
 	if err != nil {
-		return nil // it tells of no task
+		return payload, nil // it tells of no task
 	}
 	told := w.Told(response)
 	if told == nil {
-		return nil
+		return payload, nil
 	}
-	return func(done func(error)) { told(func(err error) { done(result(err)) }) }
+	return payload, func(done func(error)) { told(func(err error) { done(result(err)) }) }
 }
 
 // Output implements a2a.Ward.
