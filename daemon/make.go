@@ -212,7 +212,7 @@ func (d *daemon) makeEntrances() error {
 	d.endpoints.Registry, d.endpoints.Tracer = set.Registry, d.traces
 	d.add(d.listeners)
 	d.streams, err = sdlserver.NewStreams(sdlserver.StreamOptions{
-		Config: d.config, Log: d.log, Door: d.door(), Memory: d.memory.Budget, Served: d.sdl, Access: d.guard,
+		Config: d.config, Log: d.log, Door: d.door(), Memory: d.memory.Budget, Served: d.sdl, Ways: d.ways, Access: d.guard,
 	})
 	if err != nil {
 		return err

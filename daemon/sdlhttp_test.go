@@ -390,3 +390,18 @@ func TestTheSDLSocketOfAKilledProcessIsReplaced(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// The states of its tasks come to a stream without the relay, too.
+func TestASDLStreamGetsEventsWithoutTheRelay(t *testing.T) {
+	r := start(t, withSocket(sdlOpen)+sdlFronts+`access:
+  rules: [{identity: loopback, profile: [sdl, a2a]}]
+  agents: [{identity: loopback, agent_ids: "`+sdlCaller+`"}]
+`)
+	s := r.sdlSocket(t)
+	s.send(t, sdl.JSON.Append(nil, sdlRequest(sdl.CTTask, sdlTask)))
+	for _, want := range []string{`"accepted"`, `"failed"`} { // nobody does it
+		if got := string(s.receive(t)); !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -155,18 +155,25 @@ func (d *Door) setLimits(o endpoint.Options) error {
 // Pass opens a pipe for an identity, unless the rules deny it, and returns the session at
 // its near end.
 func (d *Door) Pass(identity string) (*endpoint.Session, error) {
+	near, _, err := d.Ends(identity)
+	return near, err
+}
+
+// Ends is Pass, and returns the session at the far end, too: the one that the profiles of this
+// endpoint see.
+func (d *Door) Ends(identity string) (near, far *endpoint.Session, err error) {
 	if d.passage == nil {
-		return nil, errNotServing
+		return nil, nil, errNotServing
 	}
 	if err := d.to.Keeper.Deny(identity); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s, _ := d.passage.Pass(identity, d.to.Self(), d.pipes.add)
+	near, far = d.passage.Pass(identity, d.to.Self(), d.pipes.add)
 	if err := d.to.Keeper.Deny(identity); err != nil { // by rules that came before the pipe was listed
-		s.Close(profiles.SecurityPolicy)
-		return nil, err
+		near.Close(profiles.SecurityPolicy)
+		return nil, nil, err
 	}
-	return s, nil
+	return near, far, nil
 }
 
 // Recheck closes the pipes of identities that are no longer admitted.

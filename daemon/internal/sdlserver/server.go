@@ -23,13 +23,11 @@ import (
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
-	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
-	"github.com/slimwire/swp/transport"
 )
 
 // Server serves A2A-SDL. For each peer it uses a pipe to this endpoint with the identity of
@@ -96,7 +94,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf,
-		Partner: o.Ways.State, Tell: tell, Allowed: o.Guard.Allowed,
+		Partner: o.Ways.State, Tell: o.Ways.tell, Allowed: o.Guard.Allowed,
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served.Inside(),
 			Task: func(kind string) profiles.Act { return o.Served.Set().A2A.ActOf("", kind) },
@@ -350,21 +348,6 @@ func (s *Server) sessionOf(identity, agentID string) (profiles.Session, bool) {
 	}
 	session, ok := s.o.Served.Set().A2A.Session(agentID)
 	return session, ok && session.Peer().Identity == profiles.Link(identity)
-}
-
-var errDeaf = errors.New("sdl: a caller over HTTP receives no events")
-
-// tell delivers an event on a session. On a pipe it returns when the other end has taken the event,
-// because a stream may have ended.
-func tell(ctx context.Context, s profiles.Session, body []byte) error {
-	peer := s.Peer()
-	switch {
-	case !part.Inside(peer):
-		return carriage.Tell(ctx, s, body)
-	case peer.Identity != transport.LoopbackIdentity: // the pipes of streams have this identity
-		return errDeaf
-	}
-	return confirmed(ctx, s, e1.Envelope{ProfileID: carriage.ProfileID, MsgType: carriage.TypeEvt, Payload: body})
 }
 
 // confirmed sends an event, and returns when the other end has taken it.

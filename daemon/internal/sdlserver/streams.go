@@ -23,14 +23,14 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/relay"
-	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/transport"
 )
 
 // Streams serve programs that speak A2A-SDL without SlimWire: over HTTP, in the front of the
 // daemon (Handler), and over the socket of sdl.socket. Each stream has a separate session to this
 // endpoint over a pipe, so that rules, limits, the audit trail and the metrics treat it like every
-// peer, and on which the events for its agents arrive.
+// peer. The events for its agents are given to it directly, so that the sender knows that an event
+// was not taken, and stores it in the relay.
 type Streams struct {
 	part.Passive
 	o        StreamOptions
@@ -38,9 +38,6 @@ type Streams struct {
 	front    *sdlfront.Front // nil: A2A-SDL is not served
 	way      *part.Door
 	listener net.Listener // nil: no socket
-
-	mu    sync.Mutex
-	heard map[profiles.Session]func([]byte) error // of open streams
 }
 
 // StreamOptions configure Streams.
@@ -50,6 +47,7 @@ type StreamOptions struct {
 	Door   part.DoorOptions
 	Memory *memory.Budget
 	Served *Server // for sdl.limits.bytes
+	Ways   *Ways   // tell the events for the agents of streams
 
 	// Access decides which callers may send large envelopes, and read topics of the relay.
 	Access interface {
@@ -61,13 +59,13 @@ type StreamOptions struct {
 
 // NewStreams listens if sdl.socket is set. It serves nothing yet.
 func NewStreams(o StreamOptions) (*Streams, error) {
-	s := &Streams{o: o, log: o.Log.Named(boundlog.Backend), heard: make(map[profiles.Session]func([]byte) error)}
+	s := &Streams{o: o, log: o.Log.Named(boundlog.Backend)}
 	conf := &o.Config.SDL
 	if conf.AgentID == "" && len(conf.Routes) == 0 {
 		return s, nil
 	}
 	var err error
-	if s.way, err = part.NewDoor(o.Door, all.Options{SDL: carriage.Options{Server: (*hearers)(s)}}); err != nil {
+	if s.way, err = part.NewDoor(o.Door, all.Options{}); err != nil {
 		return nil, err
 	}
 	if conf.Socket != "" {
@@ -132,21 +130,16 @@ func (s *Streams) Handler(o sdlfront.HTTP) http.Handler {
 
 // open opens a session for a stream.
 func (s *Streams) open(caller string, heard func([]byte) error) (*sdlfront.Session, error) {
-	session, err := s.way.Pass(caller)
+	session, far, err := s.way.Ends(caller)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.heard[session] = heard
-	s.mu.Unlock()
+	s.o.Ways.ears.add(far, heard)
 	in := &inbox{Streams: s, session: session, caller: caller, heard: heard, agents: make(map[string]bool)}
 	in.ctx, in.cancel = context.WithCancel(session.Context())
 	return &sdlfront.Session{Session: session, Spoke: in.read, End: func() {
 		in.end()
 		session.Close(profiles.OK)
-		s.mu.Lock()
-		delete(s.heard, session)
-		s.mu.Unlock()
 	}}, nil
 }
 
@@ -300,29 +293,38 @@ func (in *inbox) end() {
 	in.work.Wait()
 }
 
-// hearers give the events that arrive at the near ends to their streams.
-type hearers Streams
-
-var errNoAgent = profiles.Errorf(profiles.SecurityPolicy, "sdl: this side answers no requests")
-
-// Handle implements the Server of the profile.
-func (h *hearers) Handle(_ context.Context, m *carriage.Message) carriage.Answer {
-	h.mu.Lock()
-	heard := h.heard[m.Session]
-	h.mu.Unlock()
-	if m.Type != carriage.TypeEvt || heard == nil {
-		f := &carriage.Fault{Code: carriage.CodeSecurity, Cause: errNoAgent}
-		return carriage.Answer{Body: sdlagent.Heads{}.Refusal(m.Form, f), Fault: f}
-	}
-	if err := heard(m.Body); err != nil {
-		return carriage.Answer{Fault: &carriage.Fault{Code: carriage.CodeInternal, Cause: err}}
-	}
-	return carriage.Answer{}
+// ears receive the events for the agents of streams. The zero value has none.
+type ears struct {
+	mu   sync.Mutex
+	open map[profiles.Session]func([]byte) error // by the far end of the pipe of a stream
 }
 
-// Refusal implements the Server of the profile.
-func (h *hearers) Refusal(form carriage.Form, f *carriage.Fault) []byte {
-	return sdlagent.Heads{}.Refusal(form, f)
+var errDeaf = errors.New("sdl: a caller with a POST receives no events")
+
+// add calls heard with each event for a session, until the session ends.
+func (e *ears) add(session profiles.Session, heard func([]byte) error) {
+	e.mu.Lock()
+	if e.open == nil {
+		e.open = make(map[profiles.Session]func([]byte) error)
+	}
+	e.open[session] = heard
+	e.mu.Unlock()
+	context.AfterFunc(session.Context(), func() {
+		e.mu.Lock()
+		delete(e.open, session)
+		e.mu.Unlock()
+	})
+}
+
+// tell sends an event to the program at the other end of a stream.
+func (e *ears) tell(session profiles.Session, body []byte) error {
+	e.mu.Lock()
+	heard := e.open[session]
+	e.mu.Unlock()
+	if heard == nil {
+		return errDeaf
+	}
+	return heard(body)
 }
 
 // Collectors implements part.Part.

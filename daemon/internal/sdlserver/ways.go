@@ -33,6 +33,7 @@ type Ways struct {
 	log    *zap.Logger
 	own    atomic.Pointer[string] // agent_id of this endpoint; empty: none
 	routes atomic.Pointer[routes]
+	ears   ears
 }
 
 // WayOptions configure Ways.
@@ -111,10 +112,18 @@ func (w *Ways) Bring(ctx context.Context, e *carriage.Event) error {
 	if link := w.o.Directory.Of(e.To); link != nil {
 		return w.pass(ctx, link, e)
 	}
-	if e.Session != nil && tell(ctx, e.Session, e.Body) == nil {
+	if e.Session != nil && w.tell(ctx, e.Session, e.Body) == nil {
 		return nil
 	}
 	return w.keep(ctx, e, sdlagent.Topic(e.AgentID))
+}
+
+// tell delivers an event on a session. Of pipes only those of streams accept one.
+func (w *Ways) tell(ctx context.Context, s profiles.Session, body []byte) error {
+	if part.Inside(s.Peer()) {
+		return w.ears.tell(s, body)
+	}
+	return carriage.Tell(ctx, s, body)
 }
 
 // State delivers an event of this endpoint to an agent of a partner. known is false if
