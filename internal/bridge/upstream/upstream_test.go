@@ -532,7 +532,7 @@ func TestRS15LongAnswersOfServersAreInTheBudget(t *testing.T) {
 	} {
 		for _, room := range []int{64 << 20, size} {
 			b := memory.New(room)
-			c := newClient(t, upstream.Options{Memory: b, Silence: 100 * time.Millisecond})
+			c := newClient(t, upstream.Options{Memory: b})
 			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 				if name == "whole" {
 					_, _ = io.WriteString(w, long)
