@@ -25,7 +25,7 @@ func agdiscProfiles(s *stage) ([]*profiles.Profile, error) {
 	s.onClose(cache.Close)
 	desk := &cardDesk{s: s, cards: make(map[string]agdisc.Card)}
 	s.app.opens = desk.opens
-	service := agdisc.New(agdisc.Options{Sources: []agdisc.Source{desk, agdisc.NewSessions(declared{agents}, cache)}})
+	service := agdisc.New(agdisc.Options{Sources: []agdisc.Source{desk, agdisc.NewSessions(declared{agents}, cache, nil)}})
 	return []*profiles.Profile{witnessed(s, service.Profile()), witnessed(s, agents.Profile())}, nil
 }
 

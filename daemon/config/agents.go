@@ -30,6 +30,15 @@ type SlipA2A struct {
 	Required    bool   `yaml:"required"`     // refuse messages of clients that have not opted in
 }
 
+func (s *SlipA2A) check(p *problems, key string, absent bool) {
+	switch {
+	case s.Mismatch != "":
+		oneOf(p, key+".mismatch", s.Mismatch, "refuse", "fallback")
+	case !absent:
+		p.add(key+".mismatch", "missing; set refuse or fallback for messages with other anchors")
+	}
+}
+
 // defaultAgent has the defaults of an entry.
 var defaultAgent = A2AAgent{Calls: 64, Streams: 256, Timeout: 5 * time.Minute, Retention: 30 * 24 * time.Hour}
 
@@ -72,12 +81,7 @@ func (c *Config) checkAgents(p *problems) {
 		if a.Card != "" {
 			checkURL(p, key+".card", a.Card)
 		}
-		switch {
-		case a.Slip.Mismatch != "":
-			oneOf(p, key+".slip.mismatch", a.Slip.Mismatch, "refuse", "fallback")
-		case a.Slip != SlipA2A{}:
-			p.add(key+".slip.mismatch", "missing; set refuse or fallback for messages with other anchors")
-		}
+		a.Slip.check(p, key+".slip", a.Slip == SlipA2A{})
 		checkHeaders(p, key+".headers", a.Headers, make(map[string]bool))
 		for k, n := range map[string]int{"calls": a.Calls, "streams": a.Streams} {
 			if n < 1 || n > MaxTasks {

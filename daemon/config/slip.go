@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/slip/slipstream"
@@ -17,6 +18,10 @@ type SLIP struct {
 	Relay  List              `yaml:"relay"`  // patterns of agent_ids whose messages are kept while they are away
 	TTL    time.Duration     `yaml:"ttl"`    // of kept messages; 0 = relay.ttl
 	UCR    string            `yaml:"ucr"`    // file with the anchors of this installation
+
+	// A2A has the agents on sessions, AGENT, and of partners, PARTNER/AGENT, for which swpd
+	// speaks SLIP-A2A.
+	A2A map[string]SlipA2A `yaml:"a2a"`
 }
 
 // Values of slip.forms.<agent_id>.
@@ -63,6 +68,30 @@ func (c *Config) checkSLIP(p *problems) {
 		p.add("slip.ttl", "is set while slip.relay is not, so that nothing is kept; set slip.relay")
 	}
 	readable(p, "slip.ucr", s.UCR)
+	c.checkSLIPAgents(p)
+}
+
+// checkSLIPAgents checks the agents with SLIP-A2A that are not in this process. One name of
+// each is enough: that which callers and rules have for it.
+func (c *Config) checkSLIPAgents(p *problems) {
+	for _, name := range slices.Sorted(maps.Keys(c.SLIP.A2A)) {
+		conf, key := c.SLIP.A2A[name], "slip.a2a."+name
+		partner, agent, behind := strings.Cut(name, "/")
+		_, url := c.A2A.Agents[name]
+		_, team := c.Teams[name]
+		_, known := c.Partners[partner]
+		switch {
+		case strings.TrimSpace(name) == "" || behind && strings.TrimSpace(agent) == "":
+			p.add(key, "names no agent; want the agent_id of one that connects, or PARTNER/AGENT")
+		case behind && !known:
+			p.add(key, "there is no partners.%.64s; name a partner, or the agent_id of an agent that connects", partner)
+		case url:
+			p.add(key, "is an agent at a URL; set a2a.agents.%s.slip instead", name)
+		case team:
+			p.add(key, "is a team; name its members, which read its messages")
+		}
+		conf.check(p, key, false)
+	}
 }
 
 func checkSLIPAgent(p *problems, key, agent string) {

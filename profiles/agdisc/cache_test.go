@@ -454,7 +454,7 @@ func TestCardsOfSessionsAreThoseOfTheirAgents(t *testing.T) {
 		} {
 			a := &agent{reply: test.reply, hold: test.hold}
 			session, cache := connect(t, a), newCache(t, agdisc.CacheOptions{})
-			service := agdisc.New(agdisc.Options{Sources: []agdisc.Source{agdisc.NewSessions(here{"demo": session}, cache)}})
+			service := agdisc.New(agdisc.Options{Sources: []agdisc.Source{agdisc.NewSessions(here{"demo": session}, cache, nil)}})
 			x := profiletest.New(t, service.Profile()).Serve(agdisc.TypeGet, get("demo", "")).Wait()
 			var types []uint64
 			for _, env := range x.Answers() {
@@ -489,7 +489,7 @@ func TestAnAgentOfASessionIsListedAndNotAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := &agent{}
 		service := agdisc.New(agdisc.Options{Sources: []agdisc.Source{
-			table(t, card), agdisc.NewSessions(here{"afar": connect(t, a)}, newCache(t, agdisc.CacheOptions{})),
+			table(t, card), agdisc.NewSessions(here{"afar": connect(t, a)}, newCache(t, agdisc.CacheOptions{}), nil),
 		}})
 		want := []agdisc.Entry{{AgentID: "afar"}, {AgentID: "demo", Revision: "1.2"}}
 		if diff := cmp.Diff(want, list(t, service, agdisc.ListParams{}).Agents); diff != "" {

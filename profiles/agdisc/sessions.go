@@ -18,10 +18,14 @@ type Agents interface {
 type Sessions struct {
 	agents Agents
 	cache  *Cache
+	told   func(Card) Card
 }
 
-// NewSessions returns the Source of the cards of agents; cache stores them.
-func NewSessions(agents Agents, cache *Cache) *Sessions { return &Sessions{agents, cache} }
+// NewSessions returns the Source of the cards of agents; cache stores them. told returns what
+// peers get for a card; it must not wait, and nil changes none.
+func NewSessions(agents Agents, cache *Cache, told func(Card) Card) *Sessions {
+	return &Sessions{agents, cache, told}
+}
 
 // Agents implements Source. It returns no revisions, because it asks no peer.
 func (s *Sessions) Agents() []Entry {
@@ -36,6 +40,14 @@ func (s *Sessions) Agents() []Entry {
 // Card implements Source.
 func (s *Sessions) Card(agentID string, found func(Card, error)) bool {
 	session, ok := s.agents.Session(agentID)
+	if told := found; s.told != nil {
+		found = func(card Card, err error) {
+			if err == nil {
+				card = s.told(card)
+			}
+			told(card, err)
+		}
+	}
 	if ok {
 		s.cache.Find(session, agentID, found)
 	}

@@ -79,6 +79,10 @@ type Options struct {
 	// Sources; Kinds is set by this package.
 	AGDISC agdisc.Options
 
+	// Card returns what peers get for the card of a connected agent. It must not wait. Nil
+	// changes none.
+	Card func(agdisc.Card) agdisc.Card
+
 	// TOOLDISC configures profile 11.
 	TOOLDISC tooldisc.Options
 
@@ -325,7 +329,7 @@ func (s *Set) open(opts *Options) (err error) {
 		return err
 	}
 	s.opened = append(s.opened, s.SLIP.Close)
-	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards))
+	opts.AGDISC.Sources = append(slices.Clone(opts.AGDISC.Sources), agdisc.NewSessions(declared{s.A2A}, s.cards, opts.Card))
 	opts.AGDISC.Kinds = s.A2A.Kinds
 	s.AGDISC = agdisc.New(opts.AGDISC)
 	return nil

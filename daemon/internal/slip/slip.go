@@ -6,15 +6,18 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/boundlog"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/partner"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	messages "github.com/slimwire/swp/profiles/slip"
@@ -24,8 +27,8 @@ import (
 
 // Words is section slip in use: the agents of nSLIP, and the absent agents for which the
 // relay keeps messages. Agents named exactly are listed as agents of this endpoint, so that
-// partners send messages for them here; patterns are not listed. It implements Relay of
-// profile 1025 and agdisc.Source.
+// partners send messages for them here; patterns are not listed. Agents of slip.a2a, on sessions
+// and behind partners, have SLIP-A2A here. It implements Relay of profile 1025 and agdisc.Source.
 type Words struct {
 	part.Passive
 	o   Options
@@ -37,12 +40,13 @@ type table struct {
 	messages.Options               // without the fields that a reload cannot change
 	kept             *access.Names // nil: nobody
 	names            []string      // agent_ids and patterns for which messages are kept
+	agents           map[string]*A2A
 	ttl              time.Duration // lifetime of kept messages
 }
 
 // read reads the files that the configuration names.
-func read(c *config.SLIP) (*table, error) {
-	t := &table{names: c.Relay, ttl: c.TTL}
+func (w *Words) read(c *config.SLIP) (*table, error) {
+	t := &table{names: c.Relay, ttl: c.TTL, agents: make(map[string]*A2A, len(c.A2A))}
 	t.Numbers, t.Forms = c.Numbers(), make(map[string]uint64)
 	for agent, form := range c.Forms {
 		t.Forms[agent] = messages.TypeNSLIP
@@ -51,6 +55,11 @@ func read(c *config.SLIP) (*table, error) {
 		}
 	}
 	var err error
+	for agent, conf := range c.A2A {
+		if t.agents[agent], err = newA2A(agent, !strings.Contains(agent, "/"), &conf, w.Anchors, w.o.Log); err != nil {
+			return nil, fmt.Errorf("slip.a2a.%s: %w", agent, err)
+		}
+	}
 	if t.Anchors, err = ReadAnchors(c.UCR); err != nil || len(c.Relay) == 0 {
 		return t, err
 	}
@@ -63,6 +72,7 @@ func read(c *config.SLIP) (*table, error) {
 // Options configure Words.
 type Options struct {
 	Config    *config.Config
+	Log       *zap.Logger
 	MayUse    func(identity, agentID string) bool // whether an identity may use an agent_id
 	Directory *partner.Directory
 	Served    func() *all.Set // the profiles that are served
@@ -70,8 +80,9 @@ type Options struct {
 
 // New reads section slip.
 func New(o Options) (*Words, error) {
-	t, err := read(&o.Config.SLIP)
 	w := &Words{o: o}
+	w.o.Log = o.Log.Named(boundlog.Backend)
+	t, err := w.read(&o.Config.SLIP)
 	w.now.Store(t)
 	return w, err
 }
@@ -81,6 +92,9 @@ func (w *Words) Offer(o *all.Options) error {
 	o.SLIP = w.now.Load().Options
 	o.SLIP.MayUse, o.SLIP.Partners, o.SLIP.Relay = w.o.MayUse, newRoutes(w.o.Directory), w
 	o.AGDISC.Sources = append(o.AGDISC.Sources, w)
+	o.Card = w.card
+	inner := o.A2A.Ward // of the store, which was offered before
+	o.A2A.Ward = func(agent string, t *a2a.Task) a2a.Ward { return w.ward(agent, t, inner(agent, t)) }
 	return nil
 }
 
@@ -91,9 +105,9 @@ func Section(prepare part.Prepare) part.Section {
 
 // Prepare reads section slip.
 func (w *Words) Prepare(c *config.Config) (part.Change, error) {
-	t, err := read(&c.SLIP)
+	t, err := w.read(&c.SLIP)
 	return part.Change{
-		Fields: []zap.Field{zap.Int("slip_agents", len(c.SLIP.Agents)), zap.Int("slip_kept", len(c.SLIP.Relay))},
+		Fields: []zap.Field{zap.Int("slip_agents", len(c.SLIP.Agents)), zap.Int("slip_kept", len(c.SLIP.Relay)), zap.Int("slip_a2a", len(c.SLIP.A2A))},
 		Commit: func() bool {
 			w.now.Store(t)
 			_ = w.o.Served().SLIP.SetWords(t.Options) // the configuration was checked

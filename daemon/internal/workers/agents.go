@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/boundlog"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/served"
+	"github.com/slimwire/swp/daemon/internal/slip"
 	"github.com/slimwire/swp/internal/bridge/a2ahttp"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/internal/memory"
@@ -40,12 +41,12 @@ type Agents struct {
 // remote is an agent of the configuration.
 type remote struct {
 	back *a2ahttp.Back
-	slip *slip // nil: this endpoint leaves SLIP to the agent
+	slip *slip.A2A // nil: this endpoint leaves SLIP to the agent
 	card agdisc.Source
 }
 
 func (r *remote) registrations() []a2a.Registration {
-	return r.slip.registrations(r.back.Registrations())
+	return r.slip.Registrations(r.back.Registrations())
 }
 
 func (r *remote) close() { r.back.Close() }
@@ -99,7 +100,7 @@ func (a *Agents) inForce() *ucr.Table {
 }
 
 func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
-	slip, err := newSlip(name, &conf.Slip, a.inForce, a.log)
+	extension, err := slip.NewA2A(name, &conf.Slip, a.inForce, a.log)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{back: back, slip: slip, card: slip.source(back)}, nil
+	return &remote{back: back, slip: extension, card: extension.Source(back)}, nil
 }
 
 // put sends new tasks to the agents of next as soon as their Workers are hired.

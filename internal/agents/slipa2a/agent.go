@@ -62,52 +62,73 @@ type resumer struct {
 
 // Run implements a2a.Worker.
 func (w *wrapped) Run(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
-	ctx, t, err := w.x.admit(ctx, t)
+	in, t, err := w.x.admit(t)
 	if err != nil {
 		return nil, err
 	}
-	replies := w.x.replies(ctx, event)
-	output, err := replies.last(w.agent.Run(ctx, t, replies.event))
-	if o, _ := a2abinding.OfKind(t.Kind); o.Name == a2abinding.GetExtendedAgentCard && err == nil {
-		if declared, err := w.x.Declare(output); err == nil {
-			return declared, nil
-		}
+	replies := w.x.replies(in, event)
+	output, err := replies.last(w.agent.Run(in.with(ctx), t, replies.event))
+	if isCard(t) && err == nil {
+		output = w.x.declared(output)
 	}
 	return output, err
 }
 
+// isCard reports whether the output of a task is the extended card of its agent.
+func isCard(t *a2a.Task) bool {
+	o, _ := a2abinding.OfKind(t.Kind)
+	return o.Name == a2abinding.GetExtendedAgentCard
+}
+
+// declared returns a card with the declaration, unchanged if it cannot have one.
+func (x *Extension) declared(card []byte) []byte {
+	if declared, err := x.Declare(card); err == nil {
+		return declared
+	}
+	return card
+}
+
 // Resume implements a2a.Resumer.
 func (r *resumer) Resume(ctx context.Context, t *a2a.Task, last []byte, event func(string, []byte) error) ([]byte, error) {
-	ctx, t, err := r.x.admit(ctx, t)
+	in, t, err := r.x.admit(t)
 	if err != nil {
 		return nil, err
 	}
-	replies := r.x.replies(ctx, event)
-	return replies.last(r.again.Resume(ctx, t, last, replies.event))
+	replies := r.x.replies(in, event)
+	return replies.last(r.again.Resume(in.with(ctx), t, last, replies.event))
 }
 
-// admit returns the task for the agent, or the failure for its initiator.
-func (x *Extension) admit(ctx context.Context, t *a2a.Task) (context.Context, *a2a.Task, error) {
+// with returns a context in which Of finds the Incoming, if there is one.
+func (in *Incoming) with(ctx context.Context) context.Context {
+	if in == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, incomingKey{}, in)
+}
+
+// admit returns the message of a send, nil for another operation, and the task for the agent;
+// or the failure for its initiator.
+func (x *Extension) admit(t *a2a.Task) (*Incoming, *a2a.Task, error) {
 	o, _ := a2abinding.OfKind(t.Kind)
 	if o.Name != a2abinding.SendMessage && o.Name != a2abinding.SendStreamingMessage {
-		return ctx, t, nil
+		return nil, t, nil
 	}
 	in, input, err := x.receive(t)
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return ctx, nil, refused.Failure().Result()
+		return nil, nil, refused.Failure().Result()
 	}
 	if failure, ok := errors.AsType[*a2abinding.Failure](err); ok {
-		return ctx, nil, failure.Result()
+		return nil, nil, failure.Result()
 	}
 	if err != nil {
-		return ctx, nil, err
+		return nil, nil, err
 	}
 	if in.Kind == Plain {
 		changed := *t
 		changed.Input, changed.Params = input, optedOut(t.Params)
 		t = &changed
 	}
-	return context.WithValue(ctx, incomingKey{}, in), t, nil
+	return in, t, nil
 }
 
 // receive reads the input of a send, and returns the input for the agent.

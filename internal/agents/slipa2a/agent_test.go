@@ -100,56 +100,62 @@ func failureOf(t *testing.T, err error) *a2abinding.Failure {
 }
 
 func TestPR18WrapRefuses(t *testing.T) {
-	for name, test := range map[string]struct{ input, class string }{
-		"another hash":     {send(sayHash(foreign), ""), "ucr_mismatch"},
-		"an index":         {send([]byte(strings.Replace(string(say("")), "RequestReview", "0x0032", 1)), ""), "hex_anchor"},
-		"no JSON":          {`{"message":`, "bad_message"},
-		"no object":        {`[]`, "bad_message"},
-		"two messages":     {`{"message":{},"message":` + string(sayHash(foreign)) + `}`, "bad_message"},
-		"another spelling": {`{"message":{},"Message":` + string(sayHash(foreign)) + `}`, "bad_message"},
-		"message is text":  {`{"message":"x"}`, "bad_message"},
-		"modes are text":   {send(say(""), `,"acceptedOutputModes":"text/slip"`), "bad_message"},
-	} {
-		agent := new(seen)
-		_, err := extension(t, Options{}).Wrap(agent).Run(t.Context(), task(a2abinding.SendMessage, test.input, Param), nil)
-		f := failureOf(t, err)
-		var data []struct {
-			Reason, Domain string
-			Metadata       map[string]string
+	inBothWays(t, func(t *testing.T, way wrapping) {
+		for name, test := range map[string]struct{ input, class string }{
+			"another hash":     {send(sayHash(foreign), ""), "ucr_mismatch"},
+			"an index":         {send([]byte(strings.Replace(string(say("")), "RequestReview", "0x0032", 1)), ""), "hex_anchor"},
+			"no JSON":          {`{"message":`, "bad_message"},
+			"no object":        {`[]`, "bad_message"},
+			"two messages":     {`{"message":{},"message":` + string(sayHash(foreign)) + `}`, "bad_message"},
+			"another spelling": {`{"message":{},"Message":` + string(sayHash(foreign)) + `}`, "bad_message"},
+			"message is text":  {`{"message":"x"}`, "bad_message"},
+			"modes are text":   {send(say(""), `,"acceptedOutputModes":"text/slip"`), "bad_message"},
+		} {
+			agent := new(seen)
+			_, err := way(extension(t, Options{}), agent).Run(t.Context(), task(a2abinding.SendMessage, test.input, Param), nil)
+			f := failureOf(t, err)
+			var data []struct {
+				Reason, Domain string
+				Metadata       map[string]string
+			}
+			if err := json.Unmarshal(f.Data, &data); err != nil || len(data) != 1 {
+				t.Fatalf("%s: %s, %v", name, f.Data, err)
+			}
+			if f.Code != a2abinding.CodeInvalidParams || f.Status() != 400 || data[0].Metadata["class"] != test.class || agent.times != 0 {
+				t.Errorf("%s: %v %s, want %s; agent called %d times", name, f, f.Data, test.class, agent.times)
+			}
+			if hash := data[0].Metadata["ucrHash"]; (hash == ucr.CoreHash) != (test.class == "ucr_mismatch") {
+				t.Errorf("%s: ucrHash %q", name, hash)
+			}
 		}
-		if err := json.Unmarshal(f.Data, &data); err != nil || len(data) != 1 {
-			t.Fatalf("%s: %s, %v", name, f.Data, err)
-		}
-		if f.Code != a2abinding.CodeInvalidParams || f.Status() != 400 || data[0].Metadata["class"] != test.class || agent.times != 0 {
-			t.Errorf("%s: %v %s, want %s; agent called %d times", name, f, f.Data, test.class, agent.times)
-		}
-		if hash := data[0].Metadata["ucrHash"]; (hash == ucr.CoreHash) != (test.class == "ucr_mismatch") {
-			t.Errorf("%s: ucrHash %q", name, hash)
-		}
-	}
+	})
 }
 
 func TestWrapBoundsMessages(t *testing.T) {
-	message := say("")
-	for limit, refused := range map[int]bool{len(message): false, len(message) - 1: true} {
-		agent := new(seen)
-		_, err := extension(t, Options{MaxMessage: limit}).Wrap(agent).Run(t.Context(), task(a2abinding.SendMessage, send(message, "")), nil)
-		if (err != nil) != refused || (agent.times == 0) != refused {
-			t.Errorf("%d octets: %v, agent called %d times", limit, err, agent.times)
+	inBothWays(t, func(t *testing.T, way wrapping) {
+		message := say("")
+		for limit, refused := range map[int]bool{len(message): false, len(message) - 1: true} {
+			agent := new(seen)
+			_, err := way(extension(t, Options{MaxMessage: limit}), agent).Run(t.Context(), task(a2abinding.SendMessage, send(message, "")), nil)
+			if (err != nil) != refused || (agent.times == 0) != refused {
+				t.Errorf("%d octets: %v, agent called %d times", limit, err, agent.times)
+			}
 		}
-	}
+	})
 }
 
 func TestRequiredRefusesThoseWhoDoNotOptIn(t *testing.T) {
-	x := extension(t, Options{Required: true})
-	agent := new(seen)
-	_, err := x.Wrap(agent).Run(t.Context(), task(a2abinding.SendMessage, `{"message":{}}`, "a2a-extensions=urn:x"), nil)
-	if f := failureOf(t, err); f.Code != a2abinding.CodeNeedsExtension || agent.times != 0 {
-		t.Errorf("%v, agent called %d times", f, agent.times)
-	}
-	if _, err := x.Wrap(agent).Run(t.Context(), task(a2abinding.SendMessage, `{"message":{}}`, Param), nil); err != nil || agent.times != 1 {
-		t.Errorf("%v, agent called %d times", err, agent.times)
-	}
+	inBothWays(t, func(t *testing.T, way wrapping) {
+		x := extension(t, Options{Required: true})
+		agent := new(seen)
+		_, err := way(x, agent).Run(t.Context(), task(a2abinding.SendMessage, `{"message":{}}`, "a2a-extensions=urn:x"), nil)
+		if f := failureOf(t, err); f.Code != a2abinding.CodeNeedsExtension || agent.times != 0 {
+			t.Errorf("%v, agent called %d times", f, agent.times)
+		}
+		if _, err := way(x, agent).Run(t.Context(), task(a2abinding.SendMessage, `{"message":{}}`, Param), nil); err != nil || agent.times != 1 {
+			t.Errorf("%v, agent called %d times", err, agent.times)
+		}
+	})
 }
 
 func TestFallbackHandsOnPlainText(t *testing.T) {
@@ -175,25 +181,27 @@ func TestFallbackHandsOnPlainText(t *testing.T) {
 }
 
 func TestFallbackTakesOutTheMarkWhereverItIs(t *testing.T) {
-	meta := `"` + URI + `" : {"slipVersion":"v1","encoding":"mnemonic","ucrHash":"x"}`
-	parts := `"parts":[{"text":"x"}]`
-	for message, want := range map[string]string{
-		`{"extensions":["@"],"metadata":{#},` + parts + `}`:                         `{"extensions":[],"metadata":{},` + parts + `}`,
-		`{"extensions":[ "@" , "@" ],"metadata":{ # },` + parts + `}`:               `{"extensions":[  ],"metadata":{  },` + parts + `}`,
-		`{"extensions":["@", "a" ,"@" , "b"],"metadata":{#, "a":1},` + parts + `}`:  `{"extensions":["a" , "b"],"metadata":{"a":1},` + parts + `}`,
-		`{"metadata":{"a": 1 ,#},` + parts + `,"extensions":["a","@"]}`:             `{"metadata":{"a": 1},` + parts + `,"extensions":["a"]}`,
-		`{"metadata":{"a":1, # , "b":2},` + parts + `,"extensions":["a","@", "b"]}`: `{"metadata":{"a":1 , "b":2},` + parts + `,"extensions":["a", "b"]}`,
-	} {
-		message = strings.NewReplacer("@", URI, "#", meta).Replace(message)
-		agent := new(seen)
-		if _, err := extension(t, Options{Mismatch: Fallback}).Wrap(agent).Run(t.Context(), task(a2abinding.SendMessage, send([]byte(message), "")), nil); err != nil {
-			t.Errorf("%s: %v", message, err)
-			continue
+	inBothWays(t, func(t *testing.T, way wrapping) {
+		meta := `"` + URI + `" : {"slipVersion":"v1","encoding":"mnemonic","ucrHash":"x"}`
+		parts := `"parts":[{"text":"x"}]`
+		for message, want := range map[string]string{
+			`{"extensions":["@"],"metadata":{#},` + parts + `}`:                         `{"extensions":[],"metadata":{},` + parts + `}`,
+			`{"extensions":[ "@" , "@" ],"metadata":{ # },` + parts + `}`:               `{"extensions":[  ],"metadata":{  },` + parts + `}`,
+			`{"extensions":["@", "a" ,"@" , "b"],"metadata":{#, "a":1},` + parts + `}`:  `{"extensions":["a" , "b"],"metadata":{"a":1},` + parts + `}`,
+			`{"metadata":{"a": 1 ,#},` + parts + `,"extensions":["a","@"]}`:             `{"metadata":{"a": 1},` + parts + `,"extensions":["a"]}`,
+			`{"metadata":{"a":1, # , "b":2},` + parts + `,"extensions":["a","@", "b"]}`: `{"metadata":{"a":1 , "b":2},` + parts + `,"extensions":["a", "b"]}`,
+		} {
+			message = strings.NewReplacer("@", URI, "#", meta).Replace(message)
+			agent := new(seen)
+			if _, err := way(extension(t, Options{Mismatch: Fallback}), agent).Run(t.Context(), task(a2abinding.SendMessage, send([]byte(message), "")), nil); err != nil {
+				t.Errorf("%s: %v", message, err)
+				continue
+			}
+			if diff := cmp.Diff(send([]byte(want), ""), string(agent.task.Input)); diff != "" {
+				t.Error(diff)
+			}
 		}
-		if diff := cmp.Diff(send([]byte(want), ""), string(agent.task.Input)); diff != "" {
-			t.Error(diff)
-		}
-	}
+	})
 }
 
 func TestWrapIsAResumerIfTheAgentIs(t *testing.T) {
@@ -219,19 +227,21 @@ func TestWrapIsAResumerIfTheAgentIs(t *testing.T) {
 }
 
 func TestExtendedCardDeclares(t *testing.T) {
-	x := extension(t, Options{})
-	for card, declares := range map[string]bool{
-		`{"name":"a"}`: true, `{"name":"a","signatures":[{}]}`: false, `no card`: false,
-	} {
-		agent := a2a.WorkerFunc(func(context.Context, *a2a.Task, func(string, []byte) error) ([]byte, error) { return []byte(card), nil })
-		output, err := x.Wrap(agent).Run(t.Context(), task(a2abinding.GetExtendedAgentCard, `{}`), nil)
-		if err != nil {
-			t.Fatal(err)
+	inBothWays(t, func(t *testing.T, way wrapping) {
+		x := extension(t, Options{})
+		for card, declares := range map[string]bool{
+			`{"name":"a"}`: true, `{"name":"a","signatures":[{}]}`: false, `no card`: false,
+		} {
+			agent := a2a.WorkerFunc(func(context.Context, *a2a.Task, func(string, []byte) error) ([]byte, error) { return []byte(card), nil })
+			output, err := way(x, agent).Run(t.Context(), task(a2abinding.GetExtendedAgentCard, `{}`), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, err := Declared(output); (ok && err == nil) != declares || !declares && string(output) != card {
+				t.Errorf("%s: %s", card, output)
+			}
 		}
-		if _, ok, err := Declared(output); (ok && err == nil) != declares || !declares && string(output) != card {
-			t.Errorf("%s: %s", card, output)
-		}
-	}
+	})
 }
 
 func TestOptedIn(t *testing.T) {

@@ -1,7 +1,6 @@
 package slipa2a
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 
@@ -10,46 +9,56 @@ import (
 
 // replies checks the answers of an agent to one message. Its methods have one caller at a time.
 type replies struct {
-	x      *Extension
-	in     *Incoming // nil: an operation without a message, whose answers are not checked
+	checker
 	send   func(string, []byte) error
 	failed error // of the first invalid answer
 }
 
-func (x *Extension) replies(ctx context.Context, send func(string, []byte) error) *replies {
-	in, _ := Of(ctx)
-	return &replies{x: x, in: in, send: send}
+func (x *Extension) replies(in *Incoming, send func(string, []byte) error) *replies {
+	return &replies{checker: x.checker(in), send: send}
 }
 
 // event checks an answer of a stream, and sends it.
 func (r *replies) event(kind string, octets []byte) error {
-	octets, err := r.check(octets)
-	if err != nil {
-		return err
+	if r.failed == nil {
+		octets, r.failed = r.check(octets)
+	}
+	if r.failed != nil {
+		return r.failed
 	}
 	return r.send(kind, octets)
 }
 
 // last checks the result of the agent. After an invalid answer it is an error.
 func (r *replies) last(output []byte, err error) ([]byte, error) {
-	if r.failed == nil && err == nil {
-		output, err = r.check(output)
-	}
-	if r.failed != nil {
+	switch {
+	case r.failed != nil:
 		return nil, r.failed
+	case err != nil:
+		return output, err
 	}
-	return output, err
+	return r.check(output)
 }
 
-// check returns an answer for the client.
-func (r *replies) check(octets []byte) ([]byte, error) {
-	if r.in == nil || !json.Valid(octets) { // such an answer is refused elsewhere
+// checker checks the answers of an agent to one message.
+type checker struct {
+	x     *Extension
+	idle  bool // an operation without a message, whose answers are not checked
+	takes bool // the client takes SLIP
+}
+
+func (x *Extension) checker(in *Incoming) checker {
+	return checker{x: x, idle: in == nil, takes: in != nil && in.TakesSLIP}
+}
+
+// check returns an answer for the client. Its error is a failure for the client.
+func (c *checker) check(octets []byte) ([]byte, error) {
+	if c.idle || !json.Valid(octets) { // such an answer is refused elsewhere
 		return octets, nil
 	}
-	checked, err := r.x.reply(octets, r.in.TakesSLIP)
+	checked, err := c.x.reply(octets, c.takes)
 	if refused, ok := errors.AsType[*Error](err); ok {
-		r.failed = refused.failure(a2abinding.CodeInvalidResponse, "INVALID_AGENT_RESPONSE").Result()
-		err = r.failed
+		return nil, refused.failure(a2abinding.CodeInvalidResponse, "INVALID_AGENT_RESPONSE").Result()
 	}
 	return checked, err
 }

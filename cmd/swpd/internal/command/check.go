@@ -189,6 +189,9 @@ func printPlan(out io.Writer, p *check.Plan, by basis) error {
 	if len(p.SLIP.Numbers)+len(p.SLIP.Kept)+p.SLIP.Anchors > 0 {
 		row("SLIP\t%s\t%s of its own; kept for: %s", plain.Count(len(p.SLIP.Numbers), "agent number"), plain.Count(p.SLIP.Anchors, "anchor"), strings.Join(p.SLIP.Kept, " "))
 	}
+	if len(p.SLIP.A2A) > 0 {
+		row("SLIP-A2A\t\tfor %s", strings.Join(p.SLIP.A2A, " "))
+	}
 	for _, one := range p.Partners {
 		at := "it dials"
 		if len(one.Addresses) > 0 {

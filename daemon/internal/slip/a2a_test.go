@@ -1,4 +1,4 @@
-package workers
+package slip
 
 import (
 	"testing"
@@ -12,12 +12,12 @@ import (
 func TestSlipLeavesASignedCard(t *testing.T) {
 	const signed = `{"name":"signed","signatures":[{"protected":"x"}]}`
 	source := signedCards{agdisc.Card{AgentID: "billing", Payload: []byte(signed), ETag: agdisc.HashOf([]byte(signed))}}
-	s, err := newSlip("billing", &config.SlipA2A{Mismatch: "refuse"}, nil, zap.NewNop())
+	s, err := NewA2A("billing", &config.SlipA2A{Mismatch: "refuse"}, nil, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got agdisc.Card
-	if !s.source(source).Card("billing", func(card agdisc.Card, err error) {
+	if !s.Source(source).Card("billing", func(card agdisc.Card, err error) {
 		if got = card; err != nil {
 			t.Error(err)
 		}
