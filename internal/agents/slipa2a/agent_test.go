@@ -287,3 +287,20 @@ func TestTakesSLIP(t *testing.T) {
 		}
 	}
 }
+
+// ProtoJSON allows either name of a field.
+func TestFieldsAreReadByEitherName(t *testing.T) {
+	inBothWays(t, func(t *testing.T, way wrapping) {
+		for modes, takes := range map[string]bool{`["text/slip"]`: true, `["text/plain"]`: false} {
+			input := strings.Replace(send(say(""), `,"acceptedOutputModes":`+modes), "acceptedOutputModes", "accepted_output_modes", 1)
+			for form, said := range map[string]string{
+				"statusUpdate": answerForms["update"](string(say(""))), "status_update": strings.Replace(answerForms["update"](string(say(""))), "statusUpdate", "status_update", 1),
+			} {
+				output, err := way(extension(t, Options{}), answering(said)).Run(t.Context(), task(a2abinding.SendMessage, input, Param), nil)
+				if err != nil || strings.Contains(string(output), URI) != takes {
+					t.Errorf("%s, %s: %s, %v", modes, form, output, err)
+				}
+			}
+		}
+	})
+}

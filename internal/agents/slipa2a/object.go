@@ -59,17 +59,17 @@ func whole(doc []byte) span {
 	return span{from, len(bytes.TrimRight(doc, " \t\r\n"))}
 }
 
-// get returns the position of the value of a member; false if it is missing or null. The
-// agent must read the same value, so a spelling variant is an error.
+// get returns the position of the value of a member; false if it is missing or null. Names are
+// read as Object.Get does. The agent must read the same value, so a spelling variant is an error.
 func (o *object) get(name string) (value span, ok bool, err error) {
-	get := o.members.Get
+	get, find := o.members.Get, o.members.FindField
 	if o.free {
-		get = o.members.GetFree
+		get, find = o.members.GetFree, o.members.Find
 	}
 	if found, err := get(name); err != nil || found == nil {
 		return span{}, false, err
 	}
-	m, err := o.members.Find(name)
+	m, err := find(name)
 	return o.value(m), true, err
 }
 
