@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/profiles"
@@ -74,7 +76,7 @@ func newVictim(t *testing.T, link int) *victim {
 		"{tokens: [8766b9cb08e6040b704f1e3ee1e186efccf2635b1d2634d6525333007e6aeae1], certificates: ['" + aliceID + "']}}}\n" +
 		servers + workerYAML("exec sleep 600", ", tasks: 1") + aliceRules
 	credentials, _ := credYAML(t, false)
-	yaml += credentials + "partners:\n  alice: {identity: '" + aliceID + "'}\n"
+	yaml += credentials + "sdl: {agent_id: did:web:a.example}\n" + "partners:\n  alice: {identity: '" + aliceID + "'}\n"
 	v := &victim{t: t, people: p, link: link, organisation: &organisation{startIn(t, dir, yaml), "a", "spiffe://a.example/swpd"}}
 	v.rewrite("ca: [pki/ca.crt]}\nadmin", "ca: [pki/ca.crt, people.crt]}\nadmin")
 	v.reloaded()
@@ -246,6 +248,18 @@ func (v *victim) stream(byCertificate bool) (ended func(context.Context) string)
 	})
 }
 
+// webSocket opens a WebSocket for envelopes of A2A-SDL.
+func (v *victim) webSocket(byCertificate bool) (ended func(context.Context) string) {
+	v.t.Helper()
+	o := &websocket.DialOptions{HTTPClient: v.client(byCertificate)}
+	if !byCertificate {
+		o.HTTPHeader = http.Header{"Authorization": {"Bearer secret-a"}}
+	}
+	s := sdlDial(v.t, v.front(), o)
+	sdlAnswer(v.t, s, []byte("no envelope")) // it is served
+	return asking(func() error { _, _, err := s.Read(v.t.Context()); return err })
+}
+
 const connected = "connected"
 
 var everything = []underWay{
@@ -326,6 +340,8 @@ var everything = []underWay{
 	}},
 	{name: "HTTP stream by token", begin: func(v *victim) func(context.Context) string { return v.stream(false) }},
 	{name: "HTTP stream by certificate", begin: func(v *victim) func(context.Context) string { return v.stream(true) }},
+	{name: "HTTP WebSocket by token", begin: func(v *victim) func(context.Context) string { return v.webSocket(false) }},
+	{name: "HTTP WebSocket by certificate", begin: func(v *victim) func(context.Context) string { return v.webSocket(true) }},
 	{name: "HTTP connection in handshake", late: true, begin: func(v *victim) func(context.Context) string {
 		address, release := holdsHandshake(v.t, "swp+tls://"+strings.TrimPrefix(v.front(), "https://"))
 		c := v.client(true)
@@ -447,7 +463,7 @@ func asConnection(row string) string {
 	switch row {
 	case "running task", "queued task":
 		return "lost"
-	case "MCP session with a child", "HTTP stream by token":
+	case "MCP session with a child", "HTTP stream by token", "HTTP WebSocket by token":
 		return ""
 	}
 	return anyEnd

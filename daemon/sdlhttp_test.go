@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -12,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
 
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/sdl"
@@ -21,8 +25,9 @@ import (
 
 // sdlWays are the ways of a program without SWP to a daemon.
 var sdlWays = map[string]func(*testing.T, *running) sdlWay{
-	"http":   func(t *testing.T, r *running) sdlWay { return &sdlOverHTTP{url: r.front() + "/a2a"} },
-	"socket": func(t *testing.T, r *running) sdlWay { return r.sdlSocket(t) },
+	"http":      func(t *testing.T, r *running) sdlWay { return &sdlOverHTTP{url: r.front() + "/a2a"} },
+	"socket":    func(t *testing.T, r *running) sdlWay { return r.sdlSocket(t) },
+	"websocket": func(t *testing.T, r *running) sdlWay { return sdlDial(t, r.front(), nil) },
 }
 
 // sdlWay asks a daemon, and returns the octets of the answer.
@@ -76,7 +81,60 @@ func (s *sdlSocket) receive(t *testing.T) []byte {
 	return body
 }
 
-func (s *sdlSocket) ask(t *testing.T, _ sdl.Form, body []byte) []byte {
+func (s *sdlSocket) end() { _ = s.Close() }
+
+func (s *sdlSocket) ask(t *testing.T, _ sdl.Form, body []byte) []byte { return sdlAnswer(t, s, body) }
+
+// sdlWeb is a WebSocket to a daemon.
+type sdlWeb struct{ *websocket.Conn }
+
+// sdlDial connects to the front at a URL.
+func sdlDial(t *testing.T, url string, o *websocket.DialOptions) *sdlWeb {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), url+"/a2a", o) //nolint:bodyclose // the connection is the body
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(2 << 20)
+	return &sdlWeb{conn}
+}
+
+func (s *sdlWeb) send(t *testing.T, body []byte) {
+	t.Helper()
+	typ := websocket.MessageBinary
+	if utf8.Valid(body) {
+		typ = websocket.MessageText
+	}
+	if err := s.Write(t.Context(), typ, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *sdlWeb) receive(t *testing.T) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	typ, body, err := s.Read(ctx)
+	if err != nil || typ != websocket.MessageBinary {
+		t.Fatal(typ, err)
+	}
+	return body
+}
+
+func (s *sdlWeb) end() { _ = s.CloseNow() }
+
+func (s *sdlWeb) ask(t *testing.T, _ sdl.Form, body []byte) []byte { return sdlAnswer(t, s, body) }
+
+// sdlStream is a stream of envelopes.
+type sdlStream interface {
+	send(t *testing.T, body []byte)
+	receive(t *testing.T) []byte
+	end()
+}
+
+// sdlAnswer asks on a stream.
+func sdlAnswer(t *testing.T, s sdlStream, body []byte) []byte {
 	t.Helper()
 	s.send(t, body)
 	for {
@@ -319,35 +377,92 @@ func TestSDLProgramsNeedARule(t *testing.T) {
 		t.Errorf("guest: %s", answer)
 	}
 	r.await(`"msg":"denied","err_code":"ERR_SECURITY_POLICY","peer":"http:guest","profile":"sdl"`)
+	_, resp, err := websocket.Dial(t.Context(), r.front()+"/a2a", nil) //nolint:bodyclose // closed below
+	if err == nil || resp.StatusCode != http.StatusForbidden {
+		t.Fatal(resp, err)
+	}
+	if body, _ := io.ReadAll(resp.Body); !strings.Contains(string(body), "SECURITY_UNSUPPORTED") {
+		t.Errorf("guest over a WebSocket: %s", body)
+	}
+	_ = resp.Body.Close()
+	alice := sdlDial(t, r.front(), &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer secret-a"}}})
+	if answer := sdlAnswer(t, alice, []byte(ping)); !strings.Contains(string(answer), `"toolresult.v1"`) {
+		t.Errorf("alice over a WebSocket: %s", answer)
+	}
 	if answer := r.sdlSocket(t).ask(t, sdl.JSON, []byte(ping)); !strings.Contains(string(answer), "SECURITY_UNSUPPORTED") {
 		t.Errorf("the socket: %s", answer)
 	}
 }
 
+// sdlStreams are the ways on which events arrive, by the identity of the caller.
+var sdlStreams = map[string]func(*testing.T, *running) sdlStream{
+	"loopback":   func(t *testing.T, r *running) sdlStream { return r.sdlSocket(t) },
+	"http:guest": func(t *testing.T, r *running) sdlStream { return sdlDial(t, r.front(), nil) },
+}
+
 // States of a task arrive on the stream on which it was asked for; after another start of the
 // program those that the relay has stored.
 func TestASDLStreamGetsTheEventsForItsAgents(t *testing.T) {
-	r := start(t, withSocket(sdlOpen)+sdlFronts+sdlAccess)
-	s := r.sdlSocket(t)
-	s.send(t, sdl.JSON.Append(nil, sdlRequest(sdl.CTTask, sdlTask)))
-	for _, want := range []string{`"accepted"`, `"failed"`} { // nobody does it
-		if got := string(s.receive(t)); !strings.Contains(got, want) {
-			t.Errorf("%s, want %s", got, want)
+	for identity, open := range sdlStreams {
+		t.Run(identity, func(t *testing.T) {
+			r := start(t, withSocket(sdlOpen)+sdlFronts+sdlAccess)
+			s := open(t, r)
+			s.send(t, sdl.JSON.Append(nil, sdlRequest(sdl.CTTask, sdlTask)))
+			for _, want := range []string{`"accepted"`, `"failed"`} { // nobody does it
+				if got := string(s.receive(t)); !strings.Contains(got, want) {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+			s.end()
+			// Over HTTP nobody listens, so the state waits in the relay for a stream of the agent.
+			if e := askOver(t, &sdlOverHTTP{url: r.front() + "/a2a"}, sdl.JSON, sdlRequest(sdl.CTTask, sdlTask)); e.CT != sdl.CTState {
+				t.Errorf("%s", e.Payload.AppendJSON(nil))
+			}
+			s = open(t, r)
+			s.send(t, sdl.JSON.Append(nil, sdlToolCall("sys.ping")))
+			var got []string
+			for len(got) < 2 {
+				got = append(got, string(s.receive(t)))
+			}
+			if both := strings.Join(got, "\n"); !strings.Contains(both, `"toolresult.v1"`) || !strings.Contains(both, `"failed"`) {
+				t.Errorf("%s", both)
+			}
+		})
+	}
+}
+
+// The states of its tasks come to a stream without the relay, too.
+func TestASDLStreamGetsEventsWithoutTheRelay(t *testing.T) {
+	for identity, open := range sdlStreams {
+		t.Run(identity, func(t *testing.T) {
+			r := start(t, withSocket(sdlOpen)+sdlFronts+`access:
+  rules: [{identity: '`+identity+`', profile: [sdl, a2a]}]
+  agents: [{identity: '`+identity+`', agent_ids: "`+sdlCaller+`"}]
+`)
+			s := open(t, r)
+			s.send(t, sdl.JSON.Append(nil, sdlRequest(sdl.CTTask, sdlTask)))
+			for _, want := range []string{`"accepted"`, `"failed"`} { // nobody does it
+				if got := string(s.receive(t)); !strings.Contains(got, want) {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+// A web page of another origin opens no WebSocket.
+func TestGW12AForeignOriginOpensNoWebSocket(t *testing.T) {
+	r := start(t, sdlOpen+strings.Replace(sdlFronts, "anonymous: guest", "anonymous: guest, origins: ['https://app.example']", 1)+sdlAccess)
+	for origin, want := range map[string]bool{"https://app.example": true, r.front(): true, "https://evil.example": false, "null": false} {
+		conn, resp, err := websocket.Dial(t.Context(), r.front()+"/a2a", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {origin}}}) //nolint:bodyclose // a WebSocket has none
+		if (err == nil) != want {
+			t.Errorf("%s: %v", origin, err)
 		}
-	}
-	// Over HTTP nobody listens, so the state waits in the relay for a stream of the agent.
-	_ = s.Close()
-	if e := askOver(t, &sdlOverHTTP{url: r.front() + "/a2a"}, sdl.JSON, sdlRequest(sdl.CTTask, sdlTask)); e.CT != sdl.CTState {
-		t.Errorf("%s", e.Payload.AppendJSON(nil))
-	}
-	s = r.sdlSocket(t)
-	s.send(t, sdl.JSON.Append(nil, sdlToolCall("sys.ping")))
-	var got []string
-	for len(got) < 2 {
-		got = append(got, string(s.receive(t)))
-	}
-	if both := strings.Join(got, "\n"); !strings.Contains(both, `"toolresult.v1"`) || !strings.Contains(both, `"failed"`) {
-		t.Errorf("%s", both)
+		if err == nil {
+			_ = conn.CloseNow()
+		} else if resp == nil || resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %v", origin, resp)
+		}
 	}
 }
 
@@ -388,20 +503,5 @@ func TestTheSDLSocketOfAKilledProcessIsReplaced(t *testing.T) {
 	again := startIn(t, dir, withSocket(sdlOpen)+sdlAccess)
 	if got := again.sdlSocket(t).ask(t, sdl.JSON, sdl.JSON.Append(nil, sdlToolCall("sys.ping"))); !strings.Contains(string(got), `"toolresult.v1"`) {
 		t.Errorf("%s", got)
-	}
-}
-
-// The states of its tasks come to a stream without the relay, too.
-func TestASDLStreamGetsEventsWithoutTheRelay(t *testing.T) {
-	r := start(t, withSocket(sdlOpen)+sdlFronts+`access:
-  rules: [{identity: loopback, profile: [sdl, a2a]}]
-  agents: [{identity: loopback, agent_ids: "`+sdlCaller+`"}]
-`)
-	s := r.sdlSocket(t)
-	s.send(t, sdl.JSON.Append(nil, sdlRequest(sdl.CTTask, sdlTask)))
-	for _, want := range []string{`"accepted"`, `"failed"`} { // nobody does it
-		if got := string(s.receive(t)); !strings.Contains(got, want) {
-			t.Errorf("%s, want %s", got, want)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package fronts
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -151,7 +152,28 @@ type certified struct {
 	good func(chain []*x509.Certificate) bool
 
 	mu   sync.Mutex
-	open map[*tls.Conn]struct{}
+	open map[*tls.Conn]bool // true: it is a WebSocket now, of which the server does not say the end
+}
+
+type securedKey struct{}
+
+// context is a ConnContext of http.Server, for left.
+func (c *certified) context(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		return context.WithValue(ctx, securedKey{}, secure)
+	}
+	return ctx
+}
+
+// left is called after a request has been handled. If its connection was a WebSocket, that has
+// ended.
+func (c *certified) left(r *http.Request) {
+	secure, _ := r.Context().Value(securedKey{}).(*tls.Conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[secure] {
+		delete(c.open, secure)
+	}
 }
 
 // state implements the ConnState of a server.
@@ -168,7 +190,13 @@ func (c *certified) state(conn net.Conn, state http.ConnState) {
 		if !c.good(secure.ConnectionState().PeerCertificates) { // not any more
 			_ = secure.Close()
 		}
-	case http.StateClosed, http.StateHijacked:
+	case http.StateHijacked:
+		c.mu.Lock()
+		if _, known := c.open[secure]; known {
+			c.open[secure] = true
+		}
+		c.mu.Unlock()
+	case http.StateClosed:
 		c.mu.Lock()
 		delete(c.open, secure)
 		c.mu.Unlock()
@@ -181,10 +209,10 @@ func (c *certified) add(conn *tls.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
-		c.open = make(map[*tls.Conn]struct{})
+		c.open = make(map[*tls.Conn]bool)
 	}
 	_, known := c.open[conn]
-	c.open[conn] = struct{}{}
+	c.open[conn] = false
 	return !known
 }
 

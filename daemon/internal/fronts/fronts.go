@@ -109,7 +109,10 @@ func New(o Options) (*Fronts, error) {
 	})
 	f.sdl = o.SDL(sdlfront.HTTP{Session: f.session, Caller: gate.Caller, Carried: f.carried, Carrier: o.Carrier})
 	f.server = f.entry.gate.Server(http.HandlerFunc(f.route))
-	f.server.ConnState, f.server.ConnContext = f.entry.known.state, entrances.Context
+	f.server.ConnState = f.entry.known.state
+	f.server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return f.entry.known.context(entrances.Context(ctx, conn), conn)
+	}
 	if f.way, err = part.NewDoor(o.Door, all.Options{}); err != nil {
 		return nil, err
 	}
@@ -231,6 +234,7 @@ func (f *Fronts) Certificates() (shown, anchors []certinfo.Info) {
 // route serves a path literally. A path that is not in its normal form gets 404.
 func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
 	defer entrances.Admit(r.Context(), gate.Caller(r))()
+	defer f.entry.known.left(r)
 	if r.URL.Path == mcpfront.Path || strings.HasPrefix(r.URL.Path, mcpfront.Path+"/") {
 		f.mcp.ServeHTTP(w, r)
 		return

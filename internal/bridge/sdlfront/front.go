@@ -1,6 +1,6 @@
 // Package sdlfront serves programs that speak A2A-SDL without SlimWire: envelopes over HTTP
-// (Front.Handler, POST /a2a) and over a stream of frames (Front.Stream), such as a connection of a
-// Unix socket.
+// (Front.Handler: POST /a2a, and a WebSocket at /a2a) and over a stream of frames (Front.Stream),
+// such as a connection of a Unix socket.
 //
 // Each envelope becomes one message of profile 1024 on a session of its caller, and its answer
 // goes back in the form that the caller reads. The front reads only the type of an envelope, its
@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	carriage "github.com/slimwire/swp/profiles/sdl"
@@ -42,7 +43,7 @@ type Options struct {
 	Memory *memory.Budget
 
 	// Served reports whether the caller may send any envelope. Otherwise its bodies above
-	// 64 KiB are refused unread. Nil: every caller may.
+	// 64 KiB are refused unread, and it has no WebSocket. Nil: every caller may.
 	Served func(caller string) bool
 
 	MaxBytes func() int // octets of an envelope; nil: 1 MiB
@@ -52,7 +53,7 @@ type Options struct {
 	// PerSecond means none.
 	Burst, PerSecond int
 
-	Streams int           // streams at once, default 128
+	Streams int           // streams at once, default 128, which callers share
 	Ahead   int           // envelopes of a stream that wait for an earlier one, default 8
 	Write   time.Duration // for one answer to be taken by the caller, default 30 s
 	Body    time.Duration // for an envelope to arrive: this plus a second per 64 KiB, default 5 s
@@ -78,6 +79,11 @@ func (o Options) withDefaults() Options {
 	o.Write = cmp.Or(o.Write, 30*time.Second)
 	o.Body = cmp.Or(o.Body, 5*time.Second)
 	return o
+}
+
+// takes returns how long an envelope of n octets may take to arrive.
+func (o *Options) takes(n int64) time.Duration {
+	return o.Body + time.Duration(n)*time.Second/(64<<10)
 }
 
 // Session is the session of one stream to this endpoint.
@@ -119,6 +125,7 @@ type Front struct {
 	closed  bool
 	rates   map[string]*rate
 	streams map[*stream]struct{}
+	places  fair.Shares    // of streams
 	work    sync.WaitGroup // streams
 }
 
@@ -135,7 +142,8 @@ type Stats struct {
 
 // New returns a Front.
 func New(o Options) *Front {
-	f := &Front{opts: o.withDefaults(), rates: make(map[string]*rate), streams: make(map[*stream]struct{})}
+	o = o.withDefaults()
+	f := &Front{opts: o, rates: make(map[string]*rate), streams: make(map[*stream]struct{}), places: fair.NewShares(o.Streams)}
 	f.ctx, f.drain = context.WithCancel(context.Background())
 	return f
 }
@@ -166,12 +174,13 @@ func (f *Front) Close() {
 	f.work.Wait()
 }
 
-// Review ends the streams of callers for which refuse returns an error.
+// Review ends the streams of callers for which refuse returns an error, or that may not send any
+// envelope.
 func (f *Front) Review(refuse func(caller string) error) (ended int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.streams {
-		if refuse(s.caller) != nil {
+		if refuse(s.caller) != nil || !f.opts.Served(s.caller) {
 			s.end()
 			ended++
 		}
@@ -214,6 +223,15 @@ func (f *Front) admit(caller string) bool {
 	}
 	r.tokens--
 	return true
+}
+
+// most returns how many octets an envelope of a caller may have, and the refusal of a longer one.
+func (f *Front) most(caller string) (octets int64, above *sdl.Error) {
+	limits := sdl.Limits{MaxBytes: f.opts.MaxBytes()}
+	if limits.MaxBytes > memory.Small && !f.opts.Served(caller) {
+		return memory.Small, errNobody
+	}
+	return int64(limits.MaxBytes), limits.Body(limits.MaxBytes + 1)
 }
 
 // Refusals of this front.

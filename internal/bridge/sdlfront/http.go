@@ -32,9 +32,11 @@ func (f *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path != Path:
 		http.NotFound(w, r)
+	case upgrades(r):
+		f.connect(w, r)
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "an envelope of A2A-SDL is a POST", http.StatusMethodNotAllowed)
+		http.Error(w, "an envelope of A2A-SDL is a POST, or a message of a WebSocket", http.StatusMethodNotAllowed)
 	default:
 		f.post(w, r)
 	}
@@ -111,23 +113,21 @@ func refusedBy(e *profiles.Error) *sdl.Error {
 // body reads the body of a request, within its bounds in octets and time and as far as there is
 // room for it.
 func (f *handler) body(w http.ResponseWriter, r *http.Request, caller string, held *memory.Hold) ([]byte, *sdl.Error) {
-	limits := sdl.Limits{MaxBytes: f.opts.MaxBytes()}
+	most, above := f.most(caller)
 	size := r.ContentLength
 	switch {
-	case size > int64(limits.MaxBytes):
-		return nil, limits.Body(limits.MaxBytes + 1)
-	case (size < 0 || size > memory.Small) && !f.opts.Served(caller):
-		return nil, errNobody
+	case size > most:
+		return nil, above
 	case size < 0:
-		size = int64(limits.MaxBytes)
+		size = most
 	}
 	rc := http.NewResponseController(w)
-	deadline := time.Now().Add(f.opts.Body + time.Duration(size)*time.Second/(64<<10))
+	deadline := time.Now().Add(f.opts.takes(size))
 	_ = rc.SetReadDeadline(deadline) // not every ResponseWriter knows of deadlines
-	octets, err := held.ReadAll(r.Context(), http.MaxBytesReader(w, r.Body, int64(limits.MaxBytes)), r.ContentLength, deadline)
+	octets, err := held.ReadAll(r.Context(), http.MaxBytesReader(w, r.Body, most), r.ContentLength, deadline)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, limits.Body(limits.MaxBytes + 1)
+		return nil, above
 	case errors.Is(err, memory.ErrFull):
 		return nil, errBusy
 	case err != nil: // the deadline stays: the rest is not waited for

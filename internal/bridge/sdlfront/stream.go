@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/sdl"
 )
@@ -42,21 +43,41 @@ func (s *stream) end() {
 	s.wire.close()
 }
 
-var errStreams = errors.New("sdlfront: too many streams, or none are accepted any more")
+var errStreams = errors.New("sdlfront: too many streams, here or of this caller, or none are accepted any more")
 
 // Stream serves a connection of frames of a caller until either end closes it: 4 octets of
 // length, big-endian, and an envelope. It closes the connection.
 func (f *Front) Stream(conn net.Conn, caller string) error {
-	return f.serve(context.Background(), &frames{f: f, conn: conn}, caller)
+	leave, ok := f.enter(caller)
+	if !ok {
+		_ = conn.Close()
+		return errStreams
+	}
+	defer leave()
+	return f.serve(context.Background(), &frames{f: f, caller: caller, conn: conn}, caller)
 }
 
-// serve serves a wire. Envelopes are answered one after the other, in order.
+// enter takes the place of a stream until leave is called.
+func (f *Front) enter(caller string) (leave func(), ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ctx.Err() != nil || f.places.Take(caller, 1) != fair.Taken {
+		return nil, false
+	}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.places.Give(caller, 1)
+	}, true
+}
+
+// serve serves a wire that has a place. Envelopes are answered one after the other, in order.
 func (f *Front) serve(ctx context.Context, w wire, caller string) error {
 	s := &stream{f: f, caller: caller, wire: w}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	defer s.end()
 	f.mu.Lock()
-	if f.closed || f.ctx.Err() != nil || len(f.streams) >= f.opts.Streams {
+	if f.closed || f.ctx.Err() != nil {
 		f.mu.Unlock()
 		return errStreams
 	}
@@ -178,8 +199,9 @@ func (s *stream) write(octets []byte) error {
 
 // frames is the wire of Stream.
 type frames struct {
-	f    *Front
-	conn net.Conn
+	f      *Front
+	caller string
+	conn   net.Conn
 }
 
 // headSize is the size of the length in front of an envelope.
@@ -200,12 +222,12 @@ func (w *frames) read(ctx context.Context, held *memory.Hold) ([]byte, error) {
 	if _, err := io.ReadFull(w.conn, head[1:]); err != nil {
 		return nil, late(err)
 	}
-	limits := sdl.Limits{MaxBytes: w.f.opts.MaxBytes()}
+	most, above := w.f.most(w.caller)
 	size := int64(binary.BigEndian.Uint32(head[:]))
-	if size > int64(limits.MaxBytes) { // refused before it is read, so that nothing after it can be
-		return nil, limits.Body(limits.MaxBytes + 1)
+	if size > most { // refused before it is read, so that nothing after it can be
+		return nil, above
 	}
-	deadline := start.Add(w.f.opts.Body + time.Duration(size)*time.Second/(64<<10))
+	deadline := start.Add(w.f.opts.takes(size))
 	_ = w.conn.SetReadDeadline(deadline)
 	body, err := held.ReadAll(ctx, io.LimitReader(w.conn, size), size, deadline)
 	switch {
