@@ -114,7 +114,7 @@ var rules = []rule{
 
 	{"conformance", []string{"..."}, []string{"github.com/quic-go/quic-go"}, "plays vectors through the real endpoint; its peer over QUIC breaks the rules, which a connection of quicconn never does"},
 	{"conformance/...", []string{"..."}, nil, "plays vectors through the real endpoint; the runner of commands may import it, the product does not"},
-	{"client/...", []string{"..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},
+	{"client/...", []string{"..."}, []string{"github.com/coder/websocket", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}, "the commands of swp-client"},
 	{"daemon/internal/boundlog", []string{"internal/plain"}, []string{"go.uber.org/zap"}, "log lines of bounded size and number"},
 	{"daemon/internal/accesslog", []string{"daemon/internal/boundlog"}, []string{"go.uber.org/zap"}, "the lines of log.access"},
 	{"daemon/internal/tracing", []string{"profiles", "profiles/obs", "transport/endpoint"}, []string{"go.opentelemetry.io/otel"}, "the one place that knows OpenTelemetry"},

@@ -83,6 +83,7 @@ type Client struct {
 	end     func()                   // closes set, if Dial made it
 	closed  sync.Once                // end was called
 	info    atomic.Pointer[rpc.Info] // what the peer offers, if a Kept has asked
+	way     *way                     // nil over SWP
 	mute    bool                     // the peer does not serve profile 12, so no message of it is sent
 }
 

@@ -128,6 +128,9 @@ func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Va
 		return nil, fmt.Errorf("client: envelope of type %q, want %q", asked.Type, sdl.TypeReq)
 	}
 	octets, err := carriage.Call(ctx, c.Session, form.Append(nil, request))
+	if err != nil && c.lostWay() != nil {
+		return nil, c.lostWay()
+	}
 	if err != nil {
 		return nil, c.Explain(err)
 	}

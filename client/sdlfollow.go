@@ -21,7 +21,7 @@ import (
 // After a lost connection the request is sent again, because an envelope with the same id is
 // the same task, and its states then come to the new connection. States that the endpoint has
 // stored for the agent in the meantime come from the relay, topic sdl/AGENT, if the endpoint
-// lets this side consume it.
+// lets this side consume it. Without SWP (DialSDL) the endpoint sends them by itself.
 type SDLFollower struct {
 	// Connect makes a connection with profiles. It is called again after each loss.
 	Connect func(ctx context.Context, set *all.Set) (*Client, error)
@@ -154,7 +154,7 @@ func (f *following) run(ctx context.Context, c *Client, moved func()) error {
 				return nil
 			}
 		case <-c.Context().Done():
-			return context.Cause(c.Context())
+			return c.cause()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -238,6 +238,10 @@ func (f *following) believe(e *sdl.Envelope) (*sdl.Envelope, error) {
 // consume offers the events that the endpoint has stored for the agent, until end is called.
 func (f *following) consume(ctx context.Context, c *Client, stop context.CancelCauseFunc) (end func(), err error) {
 	ended := func(error) {}
+	if c.way != nil { // stored events come by themselves
+		_, err := c.appear(ctx, f.asked.From.AgentID, f.asked.To.AgentID)
+		return func() {}, err
+	}
 	if f.Seal == nil {
 		ended = stop // the states come from nowhere else
 	}

@@ -18,6 +18,7 @@ type SDLListener struct {
 	// Connect makes a connection with profiles. It is called again after each loss.
 	Connect func(ctx context.Context, set *all.Set) (*Client, error)
 	Agent   string   // agent_id to declare
+	To      string   // agent_id of the endpoint, which is asked in its place without SWP
 	Trust   SDLTrust // in the events
 
 	// Heard is called with each event for the agent, in clear, one at a time. An event may
@@ -25,9 +26,9 @@ type SDLListener struct {
 	Heard func(*sdl.Envelope) error
 
 	// Ignored is called for an event for another agent, or that is not believed. NoRelay is
-	// called with the reason if the endpoint does not let this side read the relay. Both may be
-	// nil.
-	Ignored, NoRelay func(error)
+	// called with the reason if the endpoint does not let this side read the relay, and Refused
+	// if it has refused the envelope by which the agent is declared without SWP. All may be nil.
+	Ignored, NoRelay, Refused func(error)
 
 	Count uint64 // events until Listen ends; 0 means no limit
 
@@ -88,21 +89,11 @@ func (w *listener) offer(ctx context.Context, a arrival) {
 
 // run listens over one connection.
 func (w *listener) run(ctx context.Context, c *Client, moved func()) error {
-	if err := w.set.A2A.Declare(ctx, c.Session, w.Agent, nil); err != nil {
+	end, err := w.declare(ctx, c)
+	if err != nil {
 		return err
 	}
-	if err := c.agentTaken(ctx, w.Agent); err != nil {
-		return err
-	}
-	end, err := c.storedSDL(ctx, w.Agent, w.Silence, w.offer, func(error) {})
-	switch {
-	case err == nil:
-		defer end()
-	case !said(err):
-		return err
-	case w.NoRelay != nil:
-		w.NoRelay(err)
-	}
+	defer end()
 	moved()
 	if w.Attached != nil {
 		w.Attached(c)
@@ -116,13 +107,43 @@ func (w *listener) run(ctx context.Context, c *Client, moved func()) error {
 				return &finalError{err}
 			}
 		case <-c.Context().Done():
-			return context.Cause(c.Context())
+			return c.cause()
 		case <-ctx.Done():
 			return nil
 		}
 	}
 	w.leave() // nobody takes events from here on
 	return nil
+}
+
+// declare has the endpoint send the events for the agent, also stored ones, until end is called.
+func (w *listener) declare(ctx context.Context, c *Client) (end func(), err error) {
+	end = func() {}
+	if c.way != nil {
+		asking, cancel := context.WithTimeout(ctx, w.Silence)
+		defer cancel()
+		refused, err := c.appear(asking, w.Agent, w.To)
+		if refused != nil && w.Refused != nil {
+			w.Refused(refused)
+		}
+		return end, err
+	}
+	if err := w.set.A2A.Declare(ctx, c.Session, w.Agent, nil); err != nil {
+		return end, err
+	}
+	if err := c.agentTaken(ctx, w.Agent); err != nil {
+		return end, err
+	}
+	stored, err := c.storedSDL(ctx, w.Agent, w.Silence, w.offer, func(error) {})
+	switch {
+	case err == nil:
+		return stored, nil
+	case !said(err):
+		return end, err
+	case w.NoRelay != nil:
+		w.NoRelay(err)
+	}
+	return end, nil
 }
 
 // hear passes on an event, and reports whether it is for this agent.

@@ -21,6 +21,9 @@ const (
 	addrAgent   = "ADDR[/AGENT]"   // perhaps an agent, or partner/agent
 	addrOfAgent = "ADDR/AGENT"     // an agent, or partner/agent
 	addrNew     = "[ADDR[/AGENT]]" // as addrAgent, and may be left out
+
+	addrPlainURL   = addrPlain + "|URL"   // as addrPlain, or the address of an endpoint without SWP
+	addrPartnerURL = addrPartner + "|URL" // as addrPartner, or the address of an endpoint without SWP
 )
 
 // usageArguments are those of usage lines that are checked and completed alike in all
@@ -45,13 +48,31 @@ func usageArguments() map[string]cli.Argument {
 		}
 		return nil
 	}
+	endpoint := func(address string) error {
+		_, err := endpointOnly(address)
+		return err
+	}
 	return map[string]cli.Argument{
-		addrPlain:   {Check: func(address string) error { _, err := endpointOnly(address); return err }, Complete: schemes},
+		addrPlainURL: {Check: orWithoutSWP(endpoint), Complete: schemes}, addrPartnerURL: {Check: orWithoutSWP(target), Complete: schemes},
+		addrPlain:   {Check: endpoint, Complete: schemes},
 		addrPartner: {Check: target, Complete: schemes},
 		addrServer:  {Check: target, Complete: schemes},
 		addrAgent:   {Check: target, Complete: schemes},
 		addrOfAgent: {Check: named, Complete: schemes},
 		"TASK_ID":   {Complete: sentTasks},
+	}
+}
+
+// orWithoutSWP checks an address without SWP, and others with check.
+func orWithoutSWP(check func(string) error) func(string) error {
+	return func(address string) error {
+		if !client.WithoutSWP(address) {
+			return check(address)
+		}
+		if _, err := client.CheckWithoutSWP(address); err != nil {
+			return &usageError{plain.Error(err)}
+		}
+		return nil
 	}
 }
 

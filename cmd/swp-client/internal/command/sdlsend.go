@@ -24,12 +24,13 @@ type sdlSend struct {
 	envelope, follow   bool
 	negotiate          bool
 	trusting           *trusting
+	ways               *sdlWays
 	patience           time.Duration
 }
 
 func newSDLSend(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "send ADDR[/PARTNER] PAYLOAD|@FILE|-",
+		Use:   "send ADDR[/PARTNER]|URL PAYLOAD|@FILE|-",
 		Short: "Send a request and print the payload of the answer",
 		Long: `Make an envelope for a payload, secure it as the flags require, send it, and print the
 payload of the answer, or with --json its whole envelope. An invalid envelope is not
@@ -54,11 +55,18 @@ because the refusal could come from anybody.
 
 With ADDR/PARTNER the envelope goes to that partner of the endpoint, octet for octet.
 
+` + sdlWaysHelp + `
+With --follow http:// is a WebSocket, because a POST brings no states. There stored events of other
+tasks of the agent are taken, too, and not printed.
+
 Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 		Example: `  swp-client sdl send swp+tls://127.0.0.1:7777 '{"path":"/srv/a.txt"}' --tool files/read --from did:key:caller --to did:web:example.org
   swp-client sdl send swp+tls://127.0.0.1:7777 @task.json --ct task.v1 --from did:key:caller --to did:web:example.org --follow \
     --sign caller/sign.key --encrypt @server/box.pub --trust @server/sign.pub --keys caller/keys.json
   swp-client sdl send swp+tls://127.0.0.1:7777/acme '{}' --tool sys.ping --from did:key:caller --to did:web:acme.example
+  swp-client sdl send http://127.0.0.1:8080 '{}' --tool sys.ping --from did:key:caller --to did:web:example.org
+  swp-client sdl send wss://example.org @task.json --ct task.v1 --from did:key:caller --to did:web:example.org --follow --token @token.txt
+  swp-client sdl send unix:/run/swpd/sdl.sock '{}' --tool sys.ping --from did:key:caller --to did:web:example.org
   swp-client sdl seal @request.json --sign caller/sign.key | swp-client sdl send swp+quic://127.0.0.1:7777 - --envelope`,
 	}
 	s := &sdlSend{sealing: addSealing(cmd)}
@@ -71,7 +79,7 @@ Exit status: 1 if the answer is an error, or a tool or a task has failed.`,
 	p.BoolVar(&s.follow, "follow", false, "wait for the states of a task")
 	p.BoolVar(&s.negotiate, "negotiate", false, "if the content type is not served, send its highest lower version, or ask what is served")
 	p.DurationVar(&s.patience, "patience", 0, "with --follow: how long the endpoint may be unreachable; 0 = no limit")
-	s.trusting = addTrusting(cmd, "answer")
+	s.trusting, s.ways = addTrusting(cmd, "answer"), addSDLWays(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case s.patience < 0:
@@ -157,7 +165,7 @@ func (s *sdlSend) sendOnce(ctx context.Context, f *flags, address string, v cano
 		return err
 	}
 	defer set.Close()
-	c, err := f.dialAs(ctx, address, set)
+	c, err := s.ways.dial(ctx, f, address, set, false)
 	if err != nil {
 		return err
 	}
@@ -188,7 +196,9 @@ func (s *sdlSend) sendOnce(ctx context.Context, f *flags, address string, v cano
 // follows sends a request and prints what becomes of its task.
 func (s *sdlSend) follows(ctx context.Context, f *flags, address string, v canonical.Value, how client.Sealing, trust client.SDLTrust) error {
 	o := client.SDLFollower{
-		Connect: func(ctx context.Context, set *all.Set) (*client.Client, error) { return f.dialAs(ctx, address, set) },
+		Connect: func(ctx context.Context, set *all.Set) (*client.Client, error) {
+			return s.ways.dial(ctx, f, address, set, true)
+		},
 		Profile: client.SDLOptions{Stopped: f.stopped},
 		Request: v, Form: s.encoding(), Trust: trust, Silence: f.timeout, Patience: s.patience,
 		Answered: f.printAnswer,

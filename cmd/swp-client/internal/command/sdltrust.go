@@ -103,11 +103,13 @@ func (f *flags) readValue(arg string) (canonical.Value, error) {
 
 func newSDLPropose(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "propose ADDR[/PARTNER] PROPOSAL|@FILE|-",
+		Use:   "propose ADDR[/PARTNER]|URL PROPOSAL|@FILE|-",
 		Short: "Send a signed proposal for a trust registry",
 		Long: `Send a proposal of sdl approve to an endpoint, in an envelope (trustsync.v1) that is secured
 as the flags require, and print the payload of the answer: whether it was accepted, by whom it
 was approved, and the registry in force. The same proposal again has no effect.
+
+` + sdlWaysHelp + `
 
 Exit status: 1 if the answer is an error, or the proposal was rejected.`,
 		Example: `  swp-client sdl propose swp+tls://127.0.0.1:7777 @proposal.json --from did:key:admin --to did:web:example.org --sign admin/sign.key`,
@@ -116,7 +118,7 @@ Exit status: 1 if the answer is an error, or the proposal was rejected.`,
 	p := cmd.Flags()
 	p.StringVar(&s.from, "from", "", "`agent_id` of the sender (required)")
 	p.StringVar(&s.to, "to", "", "`agent_id` of the receiver (required)")
-	s.trusting = addTrusting(cmd, "answer")
+	s.trusting, s.ways = addTrusting(cmd, "answer"), addSDLWays(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.propose(cmd.Context(), f, args[0], args[1]) }
 	return cmd
 }
