@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/slimwire/swp/internal/fair"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 )
 
 func TestWaitingIdentitiesGetPlacesInTurn(t *testing.T) {
@@ -110,4 +111,42 @@ func TestPlacesAllocateNothing(t *testing.T) {
 	if allocs := testing.AllocsPerRun(1000, taking); allocs > 0 {
 		t.Errorf("%v allocations", allocs)
 	}
+}
+
+// The readers of the store in events, relay, artifact, state and sdl are Slots.
+func TestFairnessOfPlacesThatAreWaitedFor(t *testing.T) {
+	taken := func(flooded bool) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			s := fair.NewSlots(4)
+			ctx, cancel := context.WithCancel(t.Context())
+			var order []string
+			wait := func(who string, many int) {
+				for range many {
+					go func() {
+						if s.Take(ctx, who) == nil {
+							order = append(order, who)
+						}
+					}()
+					synctest.Wait()
+				}
+			}
+			if flooded {
+				wait("mallory", 100)
+			}
+			wait("alice", 40)
+			for i := range 20 { // the places are in use all the time
+				s.Give(order[i])
+				synctest.Wait()
+			}
+			for _, who := range order[len(order)-20:] {
+				if who == "alice" {
+					n++
+				}
+			}
+			cancel()
+			synctest.Wait()
+		})
+		return n
+	}
+	fairtest.Row(t, "events, relay, artifact, state, sdl: waiting for a place", "places given 20 times", taken(false), taken(true))
 }

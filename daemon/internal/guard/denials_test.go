@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -46,6 +47,31 @@ func TestOP08DenialsOfOneIdentityHideNoneOfAnother(t *testing.T) {
 			t.Errorf("%q, want the quiet identity among at most %d lines", got, denialBurst+denialRate/2)
 		}
 	})
+}
+
+func TestFairnessOfLinesOfDenials(t *testing.T) {
+	logged := func(flooded bool) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			d, lines := watched()
+			defer d.close()
+			if flooded {
+				for i := range 10 * maxDenialsOfOne {
+					d.add(called("mallory", fmt.Sprint(i)))
+				}
+			}
+			for i := range maxDenialsOfOne {
+				d.add(called("alice", fmt.Sprint(i)))
+			}
+			time.Sleep(4*time.Second + time.Millisecond)
+			for _, line := range lines() {
+				if strings.HasPrefix(line, "alice ") {
+					n++
+				}
+			}
+		})
+		return n
+	}
+	fairtest.Row(t, "swpd: lines of denials", "lines in 4 s", logged(false), logged(true))
 }
 
 // A partner asserts as many callers as it likes.

@@ -117,6 +117,39 @@ func TestRS22RequestsOfOneIdentityLeavePlacesToWaitForAnother(t *testing.T) {
 	decode[int](t, (<-out).octets)
 }
 
+func TestFairnessOfRequestsThatWait(t *testing.T) {
+	served := func(flooded bool) (n int) {
+		s := serve(t, "modern", mcpstdio.Config{MaxShared: 1, MaxWaiting: 16})
+		mallory, alice, admin := s.dial("mallory"), s.dial("alice"), s.dial("admin")
+		admin.do(modern("0", "pid", ""))
+		first := mallory.start(&mcpmap.Call{Octets: []byte(modern("1", "hold", `{"jsonrpc":"2.0","id":1,"result":"first"}`))})
+		await(t, func() bool { return s.server.Stats().InFlight == 1 })
+		waiting := 0
+		wait := func(c *caller, n int) (all []<-chan outcome) {
+			for range n {
+				all = append(all, c.start(&mcpmap.Call{Octets: []byte(modern("1", "count", ""))}))
+				waiting++
+				await(t, func() bool { return s.server.Stats().Waiting == waiting })
+			}
+			return all
+		}
+		if flooded {
+			wait(mallory, 14) // it gets no more
+		}
+		hers := wait(alice, 16-max(waiting, 2))
+		admin.do(modern("2", "release", ""))
+		<-first
+		for _, out := range hers {
+			octets := (<-out).octets
+			if place := strings.TrimSuffix(octets[strings.LastIndexByte(octets, ':')+1:], "}"); place <= "4" && len(place) == 1 {
+				n++
+			}
+		}
+		return n
+	}
+	fairtest.Row(t, "mcp: requests that wait for a server", "of the next 4", served(false), served(true))
+}
+
 func TestFairnessOfSessions(t *testing.T) {
 	opened := func(flooded bool) int {
 		s := serve(t, "legacy", mcpstdio.Config{MaxChildren: 4})
