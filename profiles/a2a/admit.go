@@ -20,7 +20,7 @@ const maxReason = 1024
 // admit decides whether a new task is executed. A nil input is read from the store.
 func (t *task) admit(input []byte) {
 	s := t.s
-	if t.denied {
+	if t.denied || !t.allowed() { // the rules may have changed while the request was stored
 		t.fail(reasonDenied)
 		return
 	}

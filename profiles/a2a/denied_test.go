@@ -145,6 +145,25 @@ func TestTL12ARemovedRuleEndsTheTasksOfAnIdentity(t *testing.T) {
 	})
 }
 
+// A rule may be removed while a task is being stored: the task does not wait for its agent.
+func TestTL12ATaskThatIsBeingStoredEndsWithItsRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, may := newDisk().open(t), new(rules)
+		may.may.Store(true)
+		s := service(t, a2a.Options{Store: store, Access: may})
+		agent, p := script(t, s, carol), script(t, s, alice)
+		agent.accept(handshake("a", "remote"))
+		agent.hangUp()
+		store.gate <- struct{}{}
+		p.send(task("t", "remote", ""))
+		synctest.Wait()
+		may.may.Store(false)
+		s.Profile().Review()
+		<-store.gate
+		p.want(message{Type: 4, ID: "t", Reason: "denied"})
+	})
+}
+
 // Access is asked when a task begins: a rule may have been removed while it waited, and
 // between two processes.
 func TestTL12ATaskThatWaitedBeginsOnlyIfARuleAllowsIt(t *testing.T) {
