@@ -262,7 +262,7 @@ func (f *Fronts) URL() string {
 func (f *Fronts) link(caller string) (*mcpfront.Link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if l := f.links[caller]; l != nil && l.Session.Context().Err() == nil {
+	if l := f.links[caller]; l != nil && f.way.Serves(caller, l.Session) {
 		return l, nil
 	}
 	s, err := f.way.Pass(caller)

@@ -176,6 +176,12 @@ func (d *Door) Ends(identity string) (near, far *endpoint.Session, err error) {
 	return near, far, nil
 }
 
+// Serves reports whether the near end of a pipe of an identity can be used again: it is open, and
+// the rules let the identity in. The pipe of one that they have just denied may not have ended.
+func (d *Door) Serves(identity string, near profiles.Session) bool {
+	return near.Context().Err() == nil && d.to.Keeper.Deny(identity) == nil
+}
+
 // Recheck closes the pipes of identities that are no longer admitted.
 func (d *Door) Recheck() (kept, closed int) {
 	if d == nil {

@@ -266,10 +266,11 @@ func (t *Teams) Door() *part.Door { return t.way }
 func (t *Teams) session(name string) (*endpoint.Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.links[name]; s != nil && s.Context().Err() == nil {
+	identity := guard.TeamPrefix + name
+	if s := t.links[name]; s != nil && t.way.Serves(identity, s) {
 		return s, nil
 	}
-	s, err := t.way.Pass(guard.TeamPrefix + name)
+	s, err := t.way.Pass(identity)
 	if err == nil {
 		t.links[name] = s
 	}
