@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait in these tests.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // connected returns a client of an endpoint that has one MCP server.
 func connected(t *testing.T, server mcpmap.Server) *Client {

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait in these tests.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // drain is how long the daemons of these tests wait for what is in flight.
 const drain = 5 * time.Second

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait in these tests.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // program returns a command that runs this test binary as one of its programs.
 func program(t *testing.T, dir, name string, args ...string) *exec.Cmd {

@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 const (
 	alice = "spiffe://test/alice"

@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait on a network.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // kinds are the transports that scenarios run over.
 var kinds = []string{"pipe", "mux", "tls", "quic"}

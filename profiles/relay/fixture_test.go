@@ -28,7 +28,7 @@ const (
 )
 
 // patience bounds every wait on a network.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // inBubble runs a test in virtual time, over both kinds of pipe.
 func inBubble(t *testing.T, test func(t *testing.T, kind string)) {

@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait in these tests.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // agent is an AgentExecutor. It echoes what it is told, works on "work" in steps that
 // the test lets it take, and refuses "refuse".

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait in these tests.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // site is an endpoint with an MCP server, which can begin anew.
 type site struct {

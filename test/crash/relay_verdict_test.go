@@ -54,7 +54,7 @@ func counts[K cmp.Ordered](of map[K]int) string {
 }
 
 // patience bounds the search for an order of what has happened to one delivery.
-const patience = 10 * time.Second
+const patience = 5 * time.Minute
 
 // judge holds a history that has come to its end against the contract, and tells
 // what is wrong.

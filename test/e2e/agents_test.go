@@ -75,7 +75,7 @@ func (n *node) begin(t *testing.T, args ...string) *program {
 	return p
 }
 
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // read returns the next n lines of standard output.
 func (p *program) read(n int) []string {

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what must happen.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // agent is an agent by a script: what it does with a task.
 type agent func(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error)

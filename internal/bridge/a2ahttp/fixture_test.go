@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what has to happen.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // inMemory is Records of a test.
 type inMemory struct {

@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait in these tests.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // scripted is a server that does what the requests tell it to, in either era.
 type scripted struct {
