@@ -169,7 +169,7 @@ func (d *daemon) makeBackends() error {
 // before them.
 func (d *daemon) makeProfiles() error {
 	var err error
-	d.words, err = slip.New(slip.Options{Config: d.config, Log: d.log, MayUse: d.guard.MayUse, Directory: d.partners.Directory(), Served: d.served.Set})
+	d.words, err = slip.New(slip.Options{Config: d.config, Log: d.log, MayUse: d.guard.MayUse, Directory: d.partners.Directory(), Served: d.served, Door: d.door(), Remote: d.agents.SLIP})
 	if err != nil {
 		return err
 	}

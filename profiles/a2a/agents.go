@@ -365,6 +365,18 @@ func (s *Service) Agents() []Agent {
 	return list
 }
 
+// Takes reports whether an agent that is connected has declared a kind.
+func (s *Service) Takes(agentID, kind string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents.byID[agentID]
+	if a == nil || a.host == nil || a.partner() {
+		return false
+	}
+	_, found := slices.BinarySearch(a.kinds, kind)
+	return found
+}
+
 // Session returns the session of an agent, false while it is not connected.
 func (s *Service) Session(agentID string) (profiles.Session, bool) {
 	s.mu.Lock()

@@ -136,6 +136,19 @@ func (x *execution) dispatch(input []byte, wait bool) {
 		x.assign(a, input)
 		return
 	}
+	if p := s.pools.spare(t.Kind, t.Agent); !known && stopped == nil && p != nil {
+		fault := p.ask(t.Owner)
+		if fault == nil {
+			x.reserve(p)
+		}
+		s.mu.Unlock()
+		if fault != nil {
+			t.fail(cutReason(fault.Text))
+			return
+		}
+		t.start(input)
+		return
+	}
 	limit, reason := s.agents.waitLimit(t)
 	s.mu.Unlock()
 	switch {

@@ -53,9 +53,69 @@ func TestTL11NobodyDeclaresAnAgentThatIsHere(t *testing.T) {
 	})
 }
 
+func TestASpareWorkerGetsWhatNoSessionHasDeclared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorker()
+		s := service(t, a2a.Options{Access: names("k"), Workers: []a2a.Registration{{Agent: "billing", Spare: true, Kinds: []string{"k"}, Worker: w}}})
+		p, agent := script(t, s, alice), script(t, s, bob)
+		spare := func(id string) {
+			t.Helper()
+			p.send(task(id, "k", ""), param(a2a.ExtAgent, "billing"))
+			w.started(t).finish("spare")
+			p.want(message{Type: 4, ID: id, OK: true, Payload: "spare"})
+		}
+		spare("nobody is there")
+		agent.accept(handshake("billing", "other")) // sessions may declare it
+		spare("of another kind")
+		agent.accept(handshake("billing", "k", "other"))
+		if !s.Takes("billing", "k") || s.Takes("billing", "more") || s.Takes("sales", "k") {
+			t.Error("what billing takes is not what it has declared")
+		}
+		p.send(task("declared", "k", "in"), param(a2a.ExtAgent, "billing"))
+		_, id := agent.given("k", "in")
+		agent.accept(good(id, "out"))
+		p.want(message{Type: 4, ID: "declared", OK: true, Payload: "out"})
+		agent.hangUp()
+		synctest.Wait()
+		if s.Takes("billing", "k") {
+			t.Error("billing is away")
+		}
+		p.send(task("away", "k", ""), param(a2a.ExtAgent, "billing")) // waits for it
+		p.quiet()
+		w.idle(t)
+		p.send(task("for no agent", "k", ""))
+		p.quiet() // waits for billing, too
+		if err := s.ReplaceWorkers([]a2a.Registration{{Agent: "billing", Spare: true, Kinds: []string{"k"}}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		p.send(task("removed", "k", ""), param(a2a.ExtAgent, "sales"))
+		if m := p.next(); m.OK {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+func TestASpareWorkerHasRoomForSoMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorker()
+		s := service(t, a2a.Options{Workers: []a2a.Registration{{Agent: "billing", Spare: true, Kinds: []string{"k"}, Worker: w, Tasks: 1, Waiting: 1}}})
+		p := script(t, s, alice)
+		for _, id := range []string{"1", "2", "3"} {
+			p.send(task(id, "k", ""), param(a2a.ExtAgent, "billing"))
+			synctest.Wait()
+		}
+		p.want(message{Type: 4, ID: "3", Reason: "too many tasks of this kind are waiting"})
+		for _, id := range []string{"1", "2"} {
+			w.started(t).finish("")
+			p.want(message{Type: 4, ID: id, OK: true})
+		}
+	})
+}
+
 func TestRegistrationsOfAgentsAreChecked(t *testing.T) {
 	for name, list := range map[string][]a2a.Registration{
 		"a slash":      {{Agent: "a/b", Kinds: []string{"k"}, Worker: newWorker()}},
+		"spare, none":  {{Spare: true, Kinds: []string{"k"}, Worker: newWorker()}},
 		"blank":        {{Agent: " ", Kinds: []string{"k"}, Worker: newWorker()}},
 		"a kind twice": {{Agent: "a", Kinds: []string{"k"}, Worker: newWorker()}, {Agent: "a", Kinds: []string{"k"}, Worker: newWorker()}},
 	} {

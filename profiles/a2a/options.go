@@ -109,6 +109,11 @@ type Registration struct {
 	// Rules and hints know these tasks as agent/kind. Empty: the tasks without an agent.
 	Agent string
 
+	// Spare says that sessions may declare the agent, which is not empty: the Worker carries out
+	// only tasks of kinds that no session has declared for it. Their names for rules and hints
+	// are their kinds, as for an agent of a session.
+	Spare bool
+
 	Kinds    []string // exactly these; a kind of an agent cannot be registered twice
 	Worker   Worker
 	Tasks    int           // concurrent tasks, default 16; identities share them

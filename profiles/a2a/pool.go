@@ -18,7 +18,10 @@ import (
 )
 
 // service identifies the tasks of a pool: the ones of a kind for an agent.
-type service struct{ agent, kind string }
+type service struct {
+	agent, kind string
+	spare       bool // that no session has declared
+}
 
 // pools are the Workers of this process. The mu of the Service guards the fields after
 // hosting.
@@ -32,7 +35,7 @@ type pools struct {
 // hosting has the tasks of all Workers. It is immutable; a change replaces it.
 type hosting struct {
 	of     map[service]*pool
-	agents map[string]bool // whose tasks they are; empty for no agent
+	agents map[string]bool // whose tasks they are, except spare ones; empty for no agent
 }
 
 // pool is the state of a Registration. The mu of the Service guards the fields after the
@@ -66,8 +69,10 @@ func (h *hosting) with(list []Registration) (*hosting, error) {
 		}
 		p := &pool{Registration: r, places: fair.NewShares(r.Tasks + r.Waiting), slots: fair.NewShares(r.Tasks)}
 		for _, kind := range r.Kinds {
-			of := service{r.Agent, kind}
+			of := service{r.Agent, kind, r.Spare}
 			switch {
+			case r.Spare && r.Agent == "":
+				return nil, fmt.Errorf("a2a: kind %q: a spare registration without an agent", kind)
 			case p1.Blank([]byte(kind)) || len(kind) > MaxText:
 				return nil, fmt.Errorf("a2a: kind %q: blank, or above %d octets", kind, MaxText)
 			case next.of[of] != nil:
@@ -77,7 +82,9 @@ func (h *hosting) with(list []Registration) (*hosting, error) {
 		}
 	}
 	for of := range next.of {
-		next.agents[of.agent] = true
+		if !of.spare {
+			next.agents[of.agent] = true
+		}
 	}
 	return next, nil
 }
@@ -87,7 +94,7 @@ func (h *hosting) without(list []Registration) (rest *hosting, gone []*pool) {
 	rest = &hosting{of: maps.Clone(h.of)}
 	for _, r := range list {
 		for _, kind := range r.Kinds {
-			of := service{r.Agent, kind}
+			of := service{r.Agent, kind, r.Spare}
 			if p := rest.of[of]; p != nil && !slices.Contains(gone, p) {
 				gone = append(gone, p)
 			}
@@ -123,7 +130,7 @@ func (s *Service) ReplaceWorkers(gone, come []Registration) error {
 // mu.
 func (s *Service) handOver(p *pool, next *hosting) {
 	for _, t := range s.tasks.byKey {
-		to := next.of[service{t.Agent, t.Kind}]
+		to := next.of[service{t.Agent, t.Kind, p.Spare}]
 		// A task that was started in an earlier process can only continue at a Resumer.
 		if t.exec.pool != p || t.exec.busy || to == nil || t.exec.at.Phase == phaseLocal && !to.resumes() {
 			continue
@@ -148,7 +155,13 @@ func (p *pool) leave(s *Service) {
 // get returns the pool for a task, or nil. A task that names an agent goes
 // only to a Worker of that agent.
 func (ps *pools) get(kind, agent string) *pool {
-	return ps.hosting.Load().of[service{agent, kind}]
+	return ps.hosting.Load().of[service{agent, kind, false}]
+}
+
+// spare returns the pool for a task of a kind that no session has declared for its agent, or
+// nil.
+func (ps *pools) spare(kind, agent string) *pool {
+	return ps.hosting.Load().of[service{agent, kind, true}]
 }
 
 // hosts reports whether an agent_id is that of Workers of this process.
@@ -167,7 +180,7 @@ func nameOf(agent, kind string, hosted bool) string {
 func (ps *pools) names() []string {
 	var names []string
 	for of := range ps.hosting.Load().of {
-		names = append(names, nameOf(of.agent, of.kind, of.agent != ""))
+		names = append(names, nameOf(of.agent, of.kind, of.agent != "" && !of.spare))
 	}
 	return names
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/slimwire/swp/e1"
@@ -89,7 +90,7 @@ func (s *Service) pass(ctx context.Context, req *profiles.Request, m *Message, w
 	}
 	p := &passing{
 		s: s, carried: context.WithoutCancel(ctx), session: req.Session, identity: identity, msgID: slices.Clone(req.MsgID),
-		dst: dst, hops: hops, msgType: form, payload: bytes.Clone(payload), strange: strange,
+		src: src, dst: dst, hops: hops, msgType: form, payload: bytes.Clone(payload), strange: strange,
 	}
 	if hash, ok := req.Extensions.Lookup(ExtUCRHash); ok {
 		p.ext = e1.AppendExtension(p.ext, ExtUCRHash, hash)
@@ -126,7 +127,7 @@ type passing struct {
 	session  profiles.Session // session of the message
 	identity string
 	msgID    []byte
-	dst      string
+	src, dst string
 	hops     uint64 // endpoints before this one
 
 	msgType uint64
@@ -139,6 +140,10 @@ type passing struct {
 // profile, it counts as absent.
 func (p *passing) run(ctx context.Context) error {
 	s := p.s
+	bridged := s.bridged(p.dst)
+	if bridged && p.msgType == TypeSLIP {
+		return p.bridge(ctx)
+	}
 	if s.opts.Agents != nil && p.strange == nil {
 		if to, ok := s.opts.Agents.Session(p.dst); ok {
 			if err := p.keeps(ctx, p.dst); err != nil {
@@ -151,7 +156,7 @@ func (p *passing) run(ctx context.Context) error {
 	}
 	// A message for an identity here must not go to another identity that announces the
 	// same name.
-	if s.opts.Partners != nil && !s.ours(p.dst) {
+	if s.opts.Partners != nil && !bridged && !s.ours(p.dst) {
 		if way, ok := s.opts.Partners.Find(ctx, p.dst); ok && way.Session.Peer().Identity != profiles.Link(p.identity) {
 			if p.hops >= profiles.MaxHops {
 				return tooFar(p.dst)
@@ -173,6 +178,9 @@ func (p *passing) run(ctx context.Context) error {
 			return err
 		}
 		return s.opts.Relay.Keep(ctx, p.identity, p.dst, p.msgID, text, p.hops)
+	}
+	if bridged {
+		return Refuse(CodeLanguage, fmt.Sprintf("agent %.100q gets lines of SLIP v1 only, and nSLIP is not translated", p.dst))
 	}
 	return unknown(p.dst)
 }
@@ -245,8 +253,7 @@ func (s *Service) returned(req *profiles.Request) error {
 		}
 		return nil // too late, or for no sent message
 	}
-	env := refusals.Answer(e.Code, e.Message, false)
-	env.ProfileID, env.MsgID = ProfileID, o.msgID
+	env := refusalOf(o.msgID, e.Code, e.Message)
 	s.queues.push(backTo+o.session.Peer().Identity, job{
 		len(env.Payload), func(ctx context.Context) error { return o.session.Send(ctx, env) }, func(error) {},
 	})

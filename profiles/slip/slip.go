@@ -120,6 +120,9 @@ type Options struct {
 	Partners Partners
 	Relay    Relay
 
+	// Bridge reaches agents that get lines of SLIP v1 in another way. May be nil.
+	Bridge Bridge
+
 	// Receive makes the Service the end of an agent: it gets every message that is
 	// well formed, and nothing is passed on. m is valid until it returns. It is called
 	// on the read loop and must not block. An error is told to the sender; see Refuse.

@@ -30,9 +30,9 @@ func (n *node) inSLIP(t *testing.T, line string) string {
 	return `{"message":` + strings.TrimSpace(string(out)) + `}`
 }
 
-// Agents that are connected to two organisations speak SLIP-A2A with each other, in the
-// commands of users: each swpd checks what comes in and what goes out, and knows the anchors of
-// its own slip.ucr.
+// Agents that are connected to two organisations speak SLIP-A2A with each other, and with those
+// that hear profile 1025, in the commands of users: each swpd checks what comes in and what goes
+// out, and knows the anchors of its own slip.ucr.
 func TestSLIPA2ABetweenAConnectedAgentAndOneOfAPartner(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"tls", "quic"} {
@@ -49,7 +49,7 @@ func TestSLIPA2ABetweenAConnectedAgentAndOneOfAPartner(t *testing.T) {
 			partner := func(name string, n *node, more string) string {
 				return fmt.Sprintf("partners: {%s: {identity: spiffe://%s.example/swpd, trust: [%q]%s}}\n", name, name, filepath.Join(n.dir, "pki", "ca.crt"), more)
 			}
-			b.more = partner("a", a, "") + "slip: {ucr: one.json, a2a: {reviewer: {mismatch: refuse}, a/planner: {mismatch: fallback}}}\n"
+			b.more = partner("a", a, "") + "slip: {ucr: one.json, a2a: {reviewer: {mismatch: refuse}, auditor: {mismatch: refuse}, a/planner: {mismatch: fallback}}}\n"
 			b.untilEnd(t)
 			a.more = partner("b", b, fmt.Sprintf(", addresses: [%q]", b.transports()[transport])) +
 				"slip: {ucr: two.json, a2a: {planner: {mismatch: fallback}, b/reviewer: {mismatch: refuse}}}\n"
@@ -61,12 +61,13 @@ func TestSLIPA2ABetweenAConnectedAgentAndOneOfAPartner(t *testing.T) {
 					t.Fatal(err)
 				}
 				w := n.begin(t, "a2a", "worker", n.transports()[transport], "--agent", agent, "--card", card, "--kind", "a2a/1.0/SendMessage",
-					"--", "sh", "-c", `tee -a "$DIR/got" >/dev/null; printf '{"output":%s}\n' '`+n.inSLIP(t, answer)+`'`)
+					"--", "sh", "-c", `in=$(cat); printf %s "$in" >>"$DIR/got"; to=$(printf %s "$in" | sed -n 's/.*SLIP v1 \([a-z]*\) .*/\1/p')
+[ "$to" = author ] && to=another; printf '{"output":%s}\n' '`+n.inSLIP(t, answer)+`' | sed "s/ASKER/$to/"`)
 				w.hears("connected to")
 				return w
 			}
-			worker(b, "reviewer", "SLIP v1 reviewer planner EvalApprove auth_module")
-			worker(a, "planner", "SLIP v1 planner reviewer ShipIt auth_module")
+			worker(b, "reviewer", "SLIP v1 reviewer ASKER EvalApprove auth_module")
+			worker(a, "planner", "SLIP v1 planner ASKER ShipIt auth_module")
 			send := func(n *node, agent, input string, more ...string) (string, error) {
 				t.Helper()
 				args := append([]string{"a2a", "send", n.transports()[transport] + "/" + agent, "--kind", "a2a/1.0/SendMessage", "--input", "-"}, more...)
@@ -122,6 +123,48 @@ func TestSLIPA2ABetweenAConnectedAgentAndOneOfAPartner(t *testing.T) {
 			}
 			if plain := strings.TrimPrefix(got(a), back); strings.Contains(plain, slipURI) || !strings.Contains(plain, "ShipIt auth_module") {
 				t.Errorf("the agent got %s", plain)
+			}
+			// Over profile 1025 a line reaches the same agent of A2A, and its answer comes back to
+			// the agent that asked; other languages do not cross.
+			line := func(n *node, text string, more ...string) (string, error) {
+				out, err := n.client(append([]string{"slip", "send", n.transports()[transport], text}, more...)...).CombinedOutput()
+				return string(out), err
+			}
+			seen = got(b)
+			hears := a.begin(t, "slip", "listen", a.transports()[transport], "coder", "--ucr", filepath.Join(a.dir, "two.json"))
+			hears.hears("agent coder at")
+			if out, err := line(a, "SLIP v1 coder reviewer ShipIt auth_module"); err != nil || out != "" {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if heard := hears.read(1)[0]; heard != "SLIP v1 reviewer coder EvalApprove auth_module" {
+				t.Errorf("the agent heard %q", heard)
+			}
+			if asked := strings.TrimPrefix(got(b), seen); !strings.Contains(asked, "SLIP v1 coder reviewer ShipIt auth_module") || !strings.Contains(asked, slipURI) {
+				t.Errorf("the agent got %s", asked)
+			}
+			if out, err := line(b, "SLIP v1 maker reviewer ShipIt auth_module", "--wait", "1m", "--ucr", filepath.Join(b.dir, "one.json"), "--json"); err != nil ||
+				!strings.Contains(out, `"ok":true`) || !strings.Contains(out, `"answer":"SLIP v1 reviewer maker EvalApprove auth_module"`) {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if out, err := line(b, "SLIP v1 author reviewer ShipIt auth_module", "--wait", "1m", "--ucr", filepath.Join(b.dir, "one.json")); err == nil || !strings.Contains(out, "unanswered") {
+				t.Errorf("%v\n%s", err, out) // the agent answers another
+			}
+			if out, err := line(a, "SLIP v1 coder reviewer HoldIt auth_module", "--wait", "1m"); err == nil || !strings.Contains(out, "unknown_anchor") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			// And a message of A2A reaches an agent that hears profile 1025.
+			hearsB := b.begin(t, "slip", "listen", b.transports()[transport], "auditor", "--count", "1", "--ucr", filepath.Join(b.dir, "one.json"))
+			hearsB.hears("agent auditor at")
+			audit := a.inSLIP(t, "SLIP v1 planner auditor ShipIt auth_module")
+			if out, err := send(a, "b/auditor", audit, optIn...); err != nil || !strings.Contains(out, "SLIP v1 auditor planner MetaAck") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if heard := hearsB.read(1)[0]; heard != "SLIP v1 planner auditor ShipIt auth_module" {
+				t.Errorf("the agent heard %q", heard)
+			}
+			more := strings.Replace(audit, `"parts":[`, `"parts":[{"data":1},`, 1)
+			if out, err := send(a, "b/auditor", more, optIn...); err == nil || !strings.Contains(out, "not_carried") {
+				t.Errorf("%v\n%s", err, out)
 			}
 			// The cards of both say it.
 			for n, agent := range map[*node]string{a: "b/reviewer", b: "reviewer"} {

@@ -15,7 +15,9 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/agents/slipa2a"
 	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
@@ -31,8 +33,9 @@ import (
 // and behind partners, have SLIP-A2A here. It implements Relay of profile 1025 and agdisc.Source.
 type Words struct {
 	part.Passive
-	o   Options
-	now atomic.Pointer[table]
+	o      Options
+	now    atomic.Pointer[table]
+	bridge *bridge
 }
 
 // table is the result of one reading of the section.
@@ -75,7 +78,11 @@ type Options struct {
 	Log       *zap.Logger
 	MayUse    func(identity, agentID string) bool // whether an identity may use an agent_id
 	Directory *partner.Directory
-	Served    func() *all.Set // the profiles that are served
+	Served    *served.Profiles
+	Door      part.DoorOptions
+
+	// Remote returns the extension of an agent at a URL, nil for another.
+	Remote func(agentID string) *A2A
 }
 
 // New reads section slip.
@@ -83,14 +90,50 @@ func New(o Options) (*Words, error) {
 	w := &Words{o: o}
 	w.o.Log = o.Log.Named(boundlog.Backend)
 	t, err := w.read(&o.Config.SLIP)
+	if err != nil {
+		return nil, err
+	}
 	w.now.Store(t)
+	w.bridge, err = newBridge(w, o.Door)
 	return w, err
+}
+
+// hearers are the Workers of agents of slip.a2a that hear profile 1025: a session may declare
+// that the agent gets messages of A2A itself.
+func (w *Words) hearers(t *table) (list []a2a.Registration) {
+	for agent, s := range t.agents {
+		if !s.own || !slipstream.IsAgent(agent) {
+			continue
+		}
+		carry := func(ctx context.Context, t *a2a.Task, line slipa2a.Line) error {
+			return w.bridge.carry(ctx, agent, t, line)
+		}
+		list = append(list, a2a.Registration{Agent: agent, Spare: true, Kinds: []string{sending}, Worker: s.x.Lines(agent, carry)})
+	}
+	return list
+}
+
+// Open implements part.Part.
+func (w *Words) Open() error { return w.bridge.way.Open(bridgeExchanges) }
+
+// Door implements part.Part.
+func (w *Words) Door() *part.Door { return w.bridge.way }
+
+// Recheck implements part.Part.
+func (w *Words) Recheck() (kept, closed int) { return w.bridge.way.Recheck() }
+
+// Close implements part.Part.
+func (w *Words) Close() error {
+	w.bridge.close()
+	return nil
 }
 
 // Offer implements part.Part.
 func (w *Words) Offer(o *all.Options) error {
-	o.SLIP = w.now.Load().Options
-	o.SLIP.MayUse, o.SLIP.Partners, o.SLIP.Relay = w.o.MayUse, newRoutes(w.o.Directory), w
+	now := w.now.Load()
+	o.SLIP = now.Options
+	o.SLIP.MayUse, o.SLIP.Partners, o.SLIP.Relay, o.SLIP.Bridge = w.o.MayUse, newRoutes(w.o.Directory), w, w.bridge
+	o.A2A.Workers = append(o.A2A.Workers, w.hearers(now)...)
 	o.AGDISC.Sources = append(o.AGDISC.Sources, w)
 	o.Card = w.card
 	inner := o.A2A.Ward // of the store, which was offered before
@@ -109,10 +152,11 @@ func (w *Words) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: []zap.Field{zap.Int("slip_agents", len(c.SLIP.Agents)), zap.Int("slip_kept", len(c.SLIP.Relay)), zap.Int("slip_a2a", len(c.SLIP.A2A))},
 		Commit: func() bool {
-			w.now.Store(t)
-			_ = w.o.Served().SLIP.SetWords(t.Options) // the configuration was checked
+			w.o.Served.Replace(w.hearers(w.now.Swap(t)), w.hearers(t))
+			_ = w.o.Served.Set().SLIP.SetWords(t.Options) // the configuration was checked
 			return false
 		},
+		Then: w.o.Served.Hire,
 	}, err
 }
 
@@ -135,7 +179,7 @@ func (w *Words) Keeps(agentID string) bool {
 
 // Keep implements Relay of profile 1025.
 func (w *Words) Keep(ctx context.Context, identity, agentID string, msgID, text []byte, hops uint64) error {
-	return all.KeepSLIP(w.o.Served().Relay, all.SLIPRelay{TTL: w.now.Load().ttl}).Keep(ctx, identity, agentID, msgID, text, hops)
+	return all.KeepSLIP(w.o.Served.Set().Relay, all.SLIPRelay{TTL: w.now.Load().ttl}).Keep(ctx, identity, agentID, msgID, text, hops)
 }
 
 // ReadAnchors reads the anchors of this installation. It returns nil for an empty file

@@ -92,6 +92,14 @@ func NewAgents(o AgentOptions) (*Agents, error) {
 // message. It is called before the first task; without it they use the core.
 func (a *Agents) SetAnchors(anchors func() *ucr.Table) { a.anchors = anchors }
 
+// SLIP returns the extension of an agent that speaks SLIP, nil for another.
+func (a *Agents) SLIP(agentID string) *slip.A2A {
+	if one := a.roster.named(agentID); one != nil {
+		return one.is.slip
+	}
+	return nil
+}
+
 func (a *Agents) inForce() *ucr.Table {
 	if a.anchors == nil {
 		return nil

@@ -47,7 +47,7 @@ type message struct {
 type under struct {
 	SlipVersion string   `json:"slipVersion"`
 	UCRVersion  string   `json:"ucrVersion"`
-	UCRHash     string   `json:"ucrHash"`
+	UCRHash     string   `json:"ucrHash,omitempty"`
 	Encoding    string   `json:"encoding"`
 	Confidence  *float64 `json:"confidence,omitempty"`
 }
@@ -66,7 +66,7 @@ func (x *Extension) Encode(out Outgoing) ([]byte, error) {
 	if c := out.Confidence; c != nil && !(*c >= 0 && *c <= 1) { // false for NaN
 		return nil, fmt.Errorf("slipa2a: confidence %v, want 0 to 1", *c)
 	}
-	return x.write(out, string(line), true)
+	return x.write(out, string(line), ucr.CoreHash)
 }
 
 // Answer writes the answer of an agent to a received message: as Encode if the client
@@ -77,10 +77,15 @@ func (x *Extension) Answer(in *Incoming, out Outgoing, text string) ([]byte, err
 	if in != nil && in.TakesSLIP {
 		return x.Encode(out)
 	}
-	return x.write(out, text, false)
+	return x.write(out, text, unmarked)
 }
 
-func (x *Extension) write(out Outgoing, text string, marked bool) ([]byte, error) {
+// unmarked is in place of a ucrHash for a message without the mark.
+const unmarked = "-"
+
+// write writes a message with a text and, unless it is unmarked, the mark with a ucrHash;
+// empty leaves the hash out.
+func (x *Extension) write(out Outgoing, text, hash string) ([]byte, error) {
 	if out.MessageID == "" {
 		return nil, errors.New("slipa2a: a message without messageId")
 	}
@@ -88,9 +93,9 @@ func (x *Extension) write(out Outgoing, text string, marked bool) ([]byte, error
 		return nil, fmt.Errorf("slipa2a: %d parts, want at most %d", n, x.opts.MaxParts)
 	}
 	m := message{MessageID: out.MessageID, ContextID: out.ContextID, TaskID: out.TaskID, Role: cmp.Or(out.Role, RoleUser)}
-	if marked {
+	if hash != unmarked {
 		m.Extensions = []string{URI}
-		m.Metadata = map[string]under{URI: {SlipVersion, ucr.Version, ucr.CoreHash, Encoding, out.Confidence}}
+		m.Metadata = map[string]under{URI: {SlipVersion, ucr.Version, hash, Encoding, out.Confidence}}
 	}
 	head, err := json.Marshal(m)
 	if err != nil {

@@ -26,6 +26,31 @@ const (
 	UCRMismatch     Class = "ucr_mismatch"
 )
 
+// Classes of a message for, or of an answer to, a peer that gets a line and nothing else.
+const (
+	NotCarried Class = "not_carried" // it has more than a line
+	OtherAgent Class = "other_agent" // the line is from or to another agent
+)
+
+// ClassOf returns the class that a failure has in its ErrorInfo, empty if it has none.
+func ClassOf(f *a2abinding.Failure) Class {
+	var infos []struct {
+		Metadata struct {
+			Extension string `json:"extension"`
+			Class     Class  `json:"class"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(f.Data, &infos) != nil {
+		return ""
+	}
+	for _, info := range infos {
+		if info.Metadata.Extension == URI {
+			return info.Metadata.Class
+		}
+	}
+	return ""
+}
+
 // Error is the reason why a message cannot be read.
 type Error struct {
 	Class Class

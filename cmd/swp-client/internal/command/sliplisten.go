@@ -23,6 +23,9 @@ func newSLIPListen(f *flags) *cobra.Command {
 Ctrl-C; with --json as an object: wire, the message in the form of decode, and the
 meaning of its handles. After a lost connection this reconnects, without a time limit.
 
+If slip.a2a of the endpoint names the agent, messages of SLIP over A2A for it arrive here
+as well, as lines.
+
 Messages that arrived while the agent was not connected are in the relay, if the
 endpoint keeps them: consume the topic slip/AGENT.`,
 		Example: `  swp-client slip listen swp+tls://127.0.0.1:7777 reviewer

@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/slip"
+	"github.com/slimwire/swp/slip/ucr"
 )
 
 func newSLIPSend(f *flags) *cobra.Command {
@@ -22,19 +23,24 @@ func newSLIPSend(f *flags) *cobra.Command {
 		Long: `Send a message of nSLIP, which begins with "@", or of SLIP v1; - is standard input. The
 message must be from an agent that this identity may use.
 
-A delivered message has no answer: this ends when the endpoint has forwarded it, or has
-put it into its relay. Another endpoint on the way may refuse it later; --wait is how
-long to wait for that. The exit code is 1 if the message was refused.
+A delivered message has no answer of the endpoint: this ends when the endpoint has
+forwarded it, or has put it into its relay. Another endpoint on the way may refuse it
+later, and an agent that speaks SLIP over A2A may answer; --wait is how long to wait for
+that. A line of SLIP v1 that comes back is printed, unless the sending agent is connected
+(slip listen), which then gets it. The exit code is 1 if the message was refused.
 
-With --json a JSON object is printed: {"msg_id":"…","ok":true}, or with "ok":false the
-members "error", the error class of the specification, and "message", the text.`,
+With --json a JSON object is printed: {"msg_id":"…","ok":true}, with "answer" if a line
+came back, or with "ok":false the members "error", the error class of the specification,
+and "message", the text.`,
 		Example: `  swp-client slip send swp+tls://127.0.0.1:7777 'SLIP v1 planner reviewer RequestReview auth_module'
   swp-client slip send swp+tls://127.0.0.1:7777 '@a3|f0|c3|S0|d1|T1|kg#' --handle k=task:3fa94c01
+  swp-client slip send swp+tls://127.0.0.1:7777 'SLIP v1 planner billing RequestReview invoice' --wait 30s
   swp-client slip encode message.json | swp-client slip send swp+quic://127.0.0.1:7777 - --wait 0`,
 	}
 	var handles []string
 	cmd.Flags().StringArrayVar(&handles, "handle", nil, "meaning of an nSLIP handle as `SLOT=KIND:ID`: slot g, k, p or r, kind task, artifact or state (repeatable)")
-	wait := cmd.Flags().Duration("wait", time.Second, "time to wait for refusals of other endpoints")
+	file := cmd.Flags().String("ucr", "", "`file` with the anchors of this installation, for an answer")
+	wait := cmd.Flags().Duration("wait", time.Second, "time to wait for an answer, and for refusals of other endpoints")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *wait < 0 {
 			return &usageError{"--wait is at least 0"}
@@ -54,25 +60,41 @@ members "error", the error class of the specification, and "message", the text.`
 			}
 			m.Handles = append(m.Handles, meaning)
 		}
-		return f.sendSLIP(cmd.Context(), args[0], m, *wait)
+		anchors, err := readTable(*file)
+		if err != nil {
+			return err
+		}
+		return f.sendSLIP(cmd.Context(), args[0], m, anchors, *wait)
 	}
 	return cmd
 }
 
-// undelivered is the fate of a message that was refused.
-type undelivered struct {
-	msgID string
-	err   *profiles.PeerError
+// fate is what becomes of a message: it is refused, or a line came on the same connection.
+type fate struct {
+	msgID  string // of a refused message
+	err    *profiles.PeerError
+	answer string
 }
 
-func (f *flags) sendSLIP(ctx context.Context, address string, m client.SLIPMessage, wait time.Duration) error {
-	refused := make(chan undelivered, 1) // one message is sent
-	set, err := client.NewSLIP(client.SLIPOptions{Refused: func(id []byte, err *profiles.PeerError) {
-		select {
-		case refused <- undelivered{string(id), err}:
-		default:
-		}
-	}})
+func (f *flags) sendSLIP(ctx context.Context, address string, m client.SLIPMessage, anchors *ucr.Table, wait time.Duration) error {
+	fates := make(chan fate, 1) // one message is sent
+	set, err := client.NewSLIP(client.SLIPOptions{
+		Anchors: anchors,
+		Refused: func(id []byte, err *profiles.PeerError) {
+			select {
+			case fates <- fate{msgID: string(id), err: err}:
+			default:
+			}
+		},
+		Heard: func(m client.SLIPMessage) error {
+			select {
+			case fates <- fate{answer: m.Text}:
+				return nil
+			default:
+				return slip.Refuse(slip.CodeUnknownDestination, "the agent has left")
+			}
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -85,52 +107,58 @@ func (f *flags) sendSLIP(ctx context.Context, address string, m client.SLIPMessa
 	sending, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	id, err := c.SendSLIP(sending, m)
-	var why *profiles.PeerError
+	var known fate
 	err = f.sent(err, func(confirmed bool) error {
-		why = awaitRefusal(ctx, refused, string(id), wait)
-		if f.asJSON {
-			return f.printSent(id, confirmed, why)
+		known = awaitFate(ctx, fates, string(id), wait)
+		switch {
+		case f.asJSON:
+			return f.printSent(id, confirmed, known)
+		case known.answer != "":
+			_, err := fmt.Fprintln(f.out, visible(known.answer))
+			return err
 		}
 		return nil
 	})
-	if why != nil {
-		return f.refusedAdvice(why)
+	if known.err != nil {
+		return f.refusedAdvice(known.err)
 	}
 	return err
 }
 
-// awaitRefusal returns why a message is refused, nil if nobody says so in time.
-func awaitRefusal(ctx context.Context, refused <-chan undelivered, msgID string, wait time.Duration) *profiles.PeerError {
+// awaitFate returns what becomes of a message, nothing if nobody says so in time.
+func awaitFate(ctx context.Context, fates <-chan fate, msgID string, wait time.Duration) fate {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
 		select {
-		case u := <-refused: // what is known already counts, however short the wait
-			if u.msgID == msgID {
-				return u.err
+		case u := <-fates: // what is known already counts, however short the wait
+			if u.err == nil || u.msgID == msgID {
+				return u
 			}
 			continue
 		default:
 		}
 		select {
-		case u := <-refused:
-			if u.msgID == msgID {
-				return u.err
+		case u := <-fates:
+			if u.err == nil || u.msgID == msgID {
+				return u
 			}
 		case <-ctx.Done():
-			return nil
+			return fate{}
 		}
 	}
 }
 
-func (f *flags) printSent(msgID []byte, confirmed bool, why *profiles.PeerError) error {
+func (f *flags) printSent(msgID []byte, confirmed bool, known fate) error {
+	why := known.err
 	sent := struct {
 		MsgID     string `json:"msg_id"`
 		OK        bool   `json:"ok"`
 		Confirmed bool   `json:"confirmed"`
+		Answer    string `json:"answer,omitempty"`
 		Error     string `json:"error,omitempty"`
 		Message   string `json:"message,omitempty"`
-	}{MsgID: hex.EncodeToString(msgID), OK: why == nil, Confirmed: confirmed && why == nil}
+	}{MsgID: hex.EncodeToString(msgID), OK: why == nil, Confirmed: confirmed && why == nil, Answer: known.answer}
 	if why != nil {
 		sent.Error, sent.Message = why.Code, why.Message
 	}
@@ -146,6 +174,10 @@ func (f *flags) refusedAdvice(why *profiles.PeerError) error {
 		err.Do = "The sending agent must be one that this identity may use, and no other identity's there (access.agents); access.rules list the agents that it may write to."
 	case slip.CodeNoMapping:
 		err.Do = "The endpoint knows the agents of nSLIP by slip.agents of its configuration."
+	case slip.CodeLanguage:
+		err.Do = "The agent speaks SLIP over A2A: send it a line of SLIP v1."
+	case slip.CodeUnanswered:
+		err.Do = "The agent has the message; ask it over A2A to get all of its answer: " + f.commandLine("a2a", "http", f.address())
 	case slip.CodeUnknownDestination:
 		err.Do = "The agent may be away; who is there is shown by: " + f.commandLine("agents", "ls", f.address())
 	}
