@@ -4,11 +4,16 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/ed25519"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -730,4 +735,62 @@ func TestSDLSessionsOutliveARestart(t *testing.T) {
 	if got := ping("sha256:other", "4"); got != "SECURITY_UNSUPPORTED" {
 		t.Errorf("in no session: %s", got)
 	}
+}
+
+// A schema at an address is loaded for an envelope over SWP, from a listed host and with its hash,
+// and never for a program without SWP. By default it is refused everywhere.
+func TestSDLSchemasAtAnAddressAreLoadedOverSWPAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "pki", "server.crt"), filepath.Join(dir, "pki", "server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const document = `{"type":"object","required":["tool"]}`
+	var loaded atomic.Int32
+	host := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		loaded.Add(1)
+		_, _ = io.WriteString(w, document)
+	}))
+	host.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	host.StartTLS()
+	t.Cleanup(host.Close)
+	parsed, err := canonical.ParseJSON([]byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(id string) canonical.Value {
+		return sdlToolCall("sys.ping").With("schema", canonical.Object(
+			canonical.Member{Name: "kind", Value: canonical.String("uri")},
+			canonical.Member{Name: "id", Value: canonical.String(id)},
+			canonical.Member{Name: "uri", Value: canonical.String(host.URL + "/call.json")},
+		))
+	}
+	right, wrong := canonical.Hash(parsed), canonical.Hash(canonical.Object())
+	r := startIn(t, dir, withSocket(sdlOpen)+sdlFronts+sdlAccess)
+	s := r.speak(t)
+	refused := func(who string, e *sdl.Envelope, loads int32) {
+		t.Helper()
+		if text(e.Payload, "code") != "SCHEMA_INVALID" || loaded.Load() != loads {
+			t.Errorf("%s: %s, loaded %d times", who, e.Payload.AppendJSON(nil), loaded.Load())
+		}
+	}
+	refused("by default", s.ask(t, sdl.JSON, at(right)), 0)
+	r.rewrite("sdl: {socket", "sdl: {schemas: {hosts: [127.0.0.1], ca: pki/ca.crt, networks: [127.0.0.0/8]}, socket")
+	r.reloaded()
+	for name, open := range sdlWays {
+		refused(name, askOver(t, open(t, r), sdl.JSON, at(right)), 0)
+	}
+	if e := s.ask(t, sdl.JSON, at(right)); e.CT != sdl.CTToolResult || loaded.Load() != 1 {
+		t.Errorf("%s, loaded %d times", e.Payload.AppendJSON(nil), loaded.Load())
+	}
+	refused("another hash", s.ask(t, sdl.JSON, at(wrong)), 2)
+	r.rewrite("networks: [127.0.0.0/8]", "networks: [10.0.0.0/8]")
+	r.reloaded()
+	refused("an address that is not public", s.ask(t, sdl.JSON, at(right)), 2)
+	r.rewrite("hosts: [127.0.0.1]", "hosts: [schemas.example.org]")
+	r.reloaded()
+	refused("another host", s.ask(t, sdl.JSON, at(right)), 2)
 }

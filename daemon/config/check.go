@@ -255,9 +255,11 @@ func parseNetwork(text string) (netip.Prefix, error) {
 }
 
 // Networks returns Proxies.
-func (l *Limits) Networks() []netip.Prefix {
+func (l *Limits) Networks() []netip.Prefix { return networksOf(l.Proxies) }
+
+func networksOf(texts []string) []netip.Prefix {
 	var list []netip.Prefix
-	for _, text := range l.Proxies {
+	for _, text := range texts {
 		if network, err := parseNetwork(text); err == nil { // checked
 			list = append(list, network)
 		}

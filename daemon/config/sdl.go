@@ -1,7 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"maps"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -28,11 +31,22 @@ type SDL struct {
 	Tasks    int           `yaml:"tasks"`    // that are not over
 	Socket   string        `yaml:"socket"`   // path of a Unix socket for programs without SWP; empty: none
 	Rate     SDLRate       `yaml:"rate"`     // of a program without SWP
+	Schemas  SDLSchemas    `yaml:"schemas"`  // that envelopes name by address
 
 	// Routes are the partners, as partner or partner/partner, that envelopes go to, by
 	// patterns of the agent_ids that they are for.
 	Routes map[string]string `yaml:"routes"`
 }
+
+// SDLSchemas says from where schemas are loaded that an envelope over SWP names by its address.
+type SDLSchemas struct {
+	Hosts    List     `yaml:"hosts"`    // of https addresses; empty: such envelopes are refused
+	CA       string   `yaml:"ca"`       // file: authorities of the hosts; empty: those of the system
+	Networks []string `yaml:"networks"` // of the hosts, besides public addresses
+}
+
+// Prefixes returns Networks.
+func (s *SDLSchemas) Prefixes() []netip.Prefix { return networksOf(s.Networks) }
 
 // SDLReplay configures the detection of repeated envelopes.
 type SDLReplay struct {
@@ -100,6 +114,7 @@ func (c *Config) SDLBytes() Size { return min(c.SDL.Limits.Bytes, c.Limits.Paylo
 func (s *SDL) files() map[string]*string {
 	return map[string]*string{
 		"keys": &s.Keys, "versions": &s.Versions, "sign.key": &s.Sign.Key, "trust.key": &s.Trust.Key, "trust.quorum": &s.Trust.Quorum,
+		"schemas.ca": &s.Schemas.CA,
 	}
 }
 
@@ -160,6 +175,7 @@ func (c *Config) checkSDL(p *problems) {
 			}
 		}
 	}
+	c.checkSDLSchemas(p)
 	if most := 24 * time.Hour; s.Replay.Window <= 0 || s.Replay.Window > most {
 		p.add("sdl.replay.window", "is %v, want more than 0 and at most %v", s.Replay.Window, most)
 	}
@@ -184,6 +200,23 @@ func (c *Config) checkSDL(p *problems) {
 	} {
 		if row.value < row.low || row.value > row.most {
 			p.add("sdl."+row.key, "is %d, want %d to %d", row.value, row.low, row.most)
+		}
+	}
+}
+
+func (c *Config) checkSDLSchemas(p *problems) {
+	s := &c.SDL.Schemas
+	if len(s.Hosts) == 0 && (s.CA != "" || len(s.Networks) > 0) {
+		p.add("sdl.schemas", "has ca or networks while no host is listed, so that nothing is loaded; set hosts")
+	}
+	for i, host := range s.Hosts {
+		if u, err := url.Parse("https://" + host); err != nil || u.Hostname() != host || host != strings.ToLower(strings.TrimSuffix(host, ".")) {
+			p.add(fmt.Sprintf("sdl.schemas.hosts[%d]", i), "%.80q is no host, want a name in lower case without a port, such as schemas.example.org", host)
+		}
+	}
+	for i, text := range s.Networks {
+		if _, err := parseNetwork(text); err != nil {
+			p.add(fmt.Sprintf("sdl.schemas.networks[%d]", i), "%.64q is neither an address nor a network, want one such as 10.1.2.3 or 10.1.0.0/16", text)
 		}
 	}
 }

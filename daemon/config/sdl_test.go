@@ -76,6 +76,14 @@ func TestSDLIsChecked(t *testing.T) {
 		"{agent_id: a, limits: {bytes: 9MiB}}":                             "sdl.limits.bytes: is 9437184",
 		"{agent_id: a, limits: {depth: 7}}":                                "sdl.limits.depth: is 7",
 		"{agent_id: a, limits: {array: 15}}":                               "sdl.limits.array: is 15",
+		"{agent_id: a, schemas: {ca: ca.crt}}":                             "sdl.schemas: has ca or networks while no host is listed",
+		"{agent_id: a, schemas: {networks: [10.0.0.0/8]}}":                 "sdl.schemas: has ca or networks while no host is listed",
+		"{agent_id: a, schemas: {hosts: ['h:1']}}":                         `sdl.schemas.hosts[0]: "h:1" is no host`,
+		"{agent_id: a, schemas: {hosts: [h, 'https://h/']}}":               "sdl.schemas.hosts[1]: ",
+		"{agent_id: a, schemas: {hosts: [Example.org]}}":                   "sdl.schemas.hosts[0]: ",
+		"{agent_id: a, schemas: {hosts: [h], networks: [h]}}":              `sdl.schemas.networks[0]: "h" is neither`,
+		"{agent_id: a, schemas: {hosts: [h], ca: none}}":                   "sdl.schemas.ca: ",
+		"{schemas: {hosts: [h]}}":                                          "sdl.agent_id: missing",
 		"{agent_id: a, limits: {hops: 65}}":                                "sdl.limits.hops: is 65",
 	} {
 		if _, err := load(t, d, valid+"sdl: "+text+"\n"); err == nil || !strings.Contains(err.Error(), want) {

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 // Options limit a Fetcher. The zero value is the strictest.
 type Options struct {
 	HTTP     bool           // allows addresses without TLS
+	Hosts    []string       // the only hosts, in lower case; none: all
 	Allow    []netip.Prefix // additional addresses that are not public
 	TLS      *tls.Config    // default: the roots of the system, TLS 1.2 or later
 	Total    time.Duration  // time limit of a fetch; default 5 s
@@ -129,6 +131,8 @@ func (f *Fetcher) check(uri string) error {
 		return fmt.Errorf("%w: it names no host", ErrURI)
 	case within(host, "localhost"), within(host, "local"):
 		return fmt.Errorf("%w: the host is here", ErrURI)
+	case len(f.o.Hosts) > 0 && !slices.Contains(f.o.Hosts, host):
+		return fmt.Errorf("%w: the host is not listed", ErrURI)
 	}
 	return nil
 }

@@ -59,6 +59,20 @@ func serve(t *testing.T, handler http.HandlerFunc) (string, fetch.Options) {
 	return "https://example.com:" + port, fetch.Options{TLS: &tls.Config{RootCAs: pool}, Allow: here, Resolver: resolver}
 }
 
+func TestPR18OtherHostsAreNotAsked(t *testing.T) {
+	at, o := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
+	o.Hosts = []string{"example.com"}
+	f := fetch.New(o)
+	if _, err := f.Fetch(at); err != nil {
+		t.Error(err)
+	}
+	for _, host := range []string{"sub.example.com", "example.com.evil.example", "127.0.0.1", "evil.example"} {
+		if _, err := f.Fetch(strings.Replace(at, "example.com", host, 1)); !errors.Is(err, fetch.ErrURI) {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
 func TestADocumentIsFetched(t *testing.T) {
 	at, o := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/schema.json" || r.Host[:11] != "example.com" {

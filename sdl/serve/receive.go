@@ -17,16 +17,17 @@ func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller
 	if mistyped(v, caller) {
 		return v, nil, sdl.Refuse(sdl.BadRequest, "type is %q, and %q where it came from", text(v.Get("type")), caller.Type)
 	}
-	e, err := sdl.Validate(v, sdl.Options{Limits: s.o.Limits, Versions: s.o.Versions, Now: s.o.Now, Fetch: s.o.Fetch})
-	if err != nil {
+	fetch, stranger := s.fetch(v, caller)
+	e, err := sdl.Validate(v, sdl.Options{Limits: s.o.Limits, Versions: s.o.Versions, Now: s.o.Now, Fetch: fetch})
+	switch {
+	case *stranger != nil:
+		return v, nil, *stranger
+	case err != nil:
 		return v, nil, err
 	}
 	// Check both agents before the nonce is recorded.
-	if caller.MayUse != nil && !caller.MayUse(e.From.AgentID) {
-		return v, nil, sdl.Insecure(false, "%q may not send as %q", caller.Identity, e.From.AgentID)
-	}
-	if s.o.Local != "" && e.To.AgentID != s.o.Local {
-		return v, nil, sdl.Insecure(false, "to.agent_id %.100q, want %q", e.To.AgentID, s.o.Local)
+	if err := s.between(e.From.AgentID, e.To.AgentID, caller); err != nil {
+		return v, nil, err
 	}
 	r := &Request{Envelope: e, Payload: e.Payload, Caller: caller, Now: s.o.Now()}
 	if s.o.Policy == nil {
@@ -40,6 +41,34 @@ func (s *Server) receive(ctx context.Context, body []byte, form sdl.Form, caller
 		return v, nil, sdl.NoAnswerKey(r.Agent())
 	}
 	return v, r, nil
+}
+
+// between checks the agents of a message.
+func (s *Server) between(from, to string, caller Caller) *sdl.Error {
+	if caller.MayUse != nil && !caller.MayUse(from) {
+		return sdl.Insecure(false, "%q may not send as %q", caller.Identity, from)
+	}
+	if s.o.Local != "" && to != s.o.Local {
+		return sdl.Insecure(false, "to.agent_id %.100q, want %q", to, s.o.Local)
+	}
+	return nil
+}
+
+// fetch returns how the schema of a message is loaded, nil if it is not. Nothing is loaded for a
+// message between other agents; stranger is then the refusal of the message.
+func (s *Server) fetch(v canonical.Value, caller Caller) (fetch func(uri string) (canonical.Value, error), stranger **sdl.Error) {
+	stranger = new(*sdl.Error)
+	if s.o.Fetch == nil || caller.Fetches == nil {
+		return nil, stranger
+	}
+	return func(uri string) (canonical.Value, error) {
+		from, to := v.Get("from").Get("agent_id"), v.Get("to").Get("agent_id")
+		if *stranger = s.between(text(from), text(to), caller); *stranger != nil {
+			return canonical.Value{}, *stranger
+		}
+		caller.Fetches()
+		return s.o.Fetch(uri)
+	}, stranger
 }
 
 // unguarded checks a message without a policy (A2A-SDL §6.7).

@@ -139,6 +139,11 @@ type Caller struct {
 
 	// Type is the required type of the message; empty allows any.
 	Type string
+
+	// Fetches is called before Options.Fetch loads a schema for the message, for up to some
+	// seconds. Nil: no schema is loaded, and a message that names one by its address is
+	// refused.
+	Fetches func()
 }
 
 // Outcome is the result of handling a message.

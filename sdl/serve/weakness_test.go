@@ -71,6 +71,46 @@ func TestWeakness03SchemaAtAnAddressIsNotFetchedInAnyMode(t *testing.T) {
 	}
 }
 
+// With Fetch a schema at an address is loaded for a caller whose carriage allows it, and only for a
+// message between agents that are right.
+func TestPR18ASchemaAtAnAddressIsLoadedForTheRightMessageAlone(t *testing.T) {
+	const document = `{"type":"object","required":["goal"]}`
+	asked := 0
+	o := serve.Options{Local: "did:web:server.example", Fetch: func(uri string) (canonical.Value, error) {
+		asked++
+		return parse(t, document), nil
+	}}
+	v := request(t, sdl.CTTask, taskPayload)
+	v = v.With("to", v.Get("to").With("agent_id", canonical.String(o.Local)))
+	at := func(v canonical.Value, id string) canonical.Value {
+		return v.With("schema", parse(t, `{"kind":"uri","id":"`+id+`","uri":"https://schemas.example/task.json"}`))
+	}
+	right := canonical.Hash(parse(t, document))
+	may := func(agent string) bool { return agent == text(v.Get("from").Get("agent_id")) }
+	for name, test := range map[string]struct {
+		v      canonical.Value
+		caller serve.Caller
+		code   sdl.Code // empty: answered
+		loads  int
+	}{
+		"right":                   {at(v, right), serve.Caller{MayUse: may, Fetches: func() {}}, "", 1},
+		"another hash":            {at(v, canonical.Hash(parse(t, `{}`))), serve.Caller{MayUse: may, Fetches: func() {}}, sdl.SchemaInvalid, 1},
+		"the carriage allows not": {at(v, right), serve.Caller{MayUse: may}, sdl.SchemaInvalid, 0},
+		"another sender":          {at(v, right), serve.Caller{MayUse: func(string) bool { return false }, Fetches: func() {}}, sdl.SecurityUnsupported, 0},
+		"another receiver":        {at(v.With("to", v.Get("from")), right), serve.Caller{MayUse: may, Fetches: func() {}}, sdl.SecurityUnsupported, 0},
+	} {
+		asked = 0
+		out := newServer(t, o).Handle(t.Context(), sdl.JSON.Append(nil, test.v), sdl.JSON, test.caller)
+		got := sdl.Code("")
+		if out.Err != nil {
+			got = out.Err.Code
+		}
+		if got != test.code || asked != test.loads {
+			t.Errorf("%s: %v, loaded %d times; want %q, %d times", name, out.Err, asked, test.code, test.loads)
+		}
+	}
+}
+
 func TestWeakness04NothingSecuredIsDispatchedWithoutAPolicy(t *testing.T) {
 	asked := false
 	s := newServer(t, serve.Options{Tasks: tasks(func(*serve.Request) error { asked = true; return nil })})

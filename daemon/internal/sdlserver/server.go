@@ -5,6 +5,8 @@ package sdlserver
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/e1"
@@ -25,6 +28,7 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/fetch"
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
@@ -94,7 +98,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf,
-		Partner: o.Ways.State, Tell: o.Ways.tell, Allowed: o.Guard.Allowed,
+		Partner: o.Ways.State, Tell: o.Ways.tell, Fetches: overSWP, Allowed: o.Guard.Allowed,
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served.Inside(),
 			Task: func(kind string) profiles.Act { return o.Served.Set().A2A.ActOf("", kind) },
@@ -108,6 +112,9 @@ func New(o Options) (*Server, error) {
 	}
 	return s, nil
 }
+
+// overSWP reports whether a peer sends its messages over SWP.
+func overSWP(peer *profiles.Peer) bool { return !part.Inside(peer) }
 
 // Check reads the files that a configuration names.
 func Check(c *config.Config) error {
@@ -130,6 +137,16 @@ func readLanguage(c *config.Config, records sdlagent.Records, sessions *trust.Se
 	o.ToolPolicy = toolPolicy(&s.Tools)
 	o.Replay = &trust.Replay{Nonces: sdlagent.Nonces{Records: records}, Window: s.Replay.Window, Skew: s.Replay.Skew}
 	o.Sessions = sessions
+	if len(s.Schemas.Hosts) > 0 {
+		secure := &tls.Config{MinVersion: tls.VersionTLS12}
+		if s.Schemas.CA != "" {
+			secure.RootCAs = x509.NewCertPool()
+			if _, _, err := identity.AddBundle(secure.RootCAs, "", s.Schemas.CA); err != nil {
+				return nil, fmt.Errorf("sdl.schemas.ca: %w", err)
+			}
+		}
+		o.Fetch = fetch.New(fetch.Options{Hosts: s.Schemas.Hosts, TLS: secure, Allow: s.Schemas.Prefixes(), MaxBytes: o.Limits.MaxBytes}).Fetch
+	}
 	if s.Versions != "" {
 		v, err := readValue(s.Versions)
 		if err == nil {
@@ -221,7 +238,7 @@ func Section(prepare part.Prepare) part.Section {
 		Name: "sdl", Stays: "the old one stays", Prepare: prepare,
 		Keys: []string{
 			"sdl.agent_id", "sdl.keys", "sdl.mode", "sdl.agents", "sdl.versions", "sdl.replay", "sdl.session", "sdl.sign", "sdl.trust", "sdl.tools",
-			"sdl.limits", "sdl.deadline", "sdl.tasks",
+			"sdl.limits", "sdl.deadline", "sdl.tasks", "sdl.schemas",
 		},
 		Waits: "whether A2A-SDL is served at all is decided at the start",
 		Fits:  func(started, now *config.Config) bool { return (started.SDL.AgentID == "") == (now.SDL.AgentID == "") },

@@ -43,6 +43,10 @@ type Options struct {
 	// all.
 	May func(identity, agentID string) bool
 
+	// Fetches reports whether the messages of a peer may name their schemas by address, if
+	// Language can load them. Nil: none may.
+	Fetches func(*profiles.Peer) bool
+
 	// Allowed reports whether the access rules let an identity do an operation of a profile on
 	// a name. Answers list only what the caller may use. It must not block. Nil allows all.
 	Allowed func(identity, profile, operation, name string) bool
@@ -104,6 +108,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	}
 	if o.Allowed == nil {
 		o.Allowed = func(string, string, string, string) bool { return true }
+	}
+	if o.Fetches == nil {
+		o.Fetches = func(*profiles.Peer) bool { return false }
 	}
 	if o.Report == nil {
 		o.Report = func(error) {}
@@ -197,6 +204,9 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 			denied = !may
 			return may
 		},
+	}
+	if a.opts.Fetches(m.Session.Peer()) {
+		caller.Fetches = func() { carriage.Rest(ctx) }
 	}
 	ctx = context.WithValue(context.WithValue(ctx, sessionKey{}, m.Session), formKey{}, form)
 	if m.Type == carriage.TypeEvt {
