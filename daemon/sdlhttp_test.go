@@ -450,6 +450,42 @@ func TestASDLStreamGetsEventsWithoutTheRelay(t *testing.T) {
 	}
 }
 
+// One caller speaks as all agents that access.agents lists for it, also on one stream, and gets the
+// events for each. Others are refused.
+func TestOneSDLStreamSpeaksAsSeveralAgents(t *testing.T) {
+	for identity, open := range sdlStreams {
+		t.Run(identity, func(t *testing.T) {
+			r := start(t, withSocket(sdlOpen)+sdlFronts+`access:
+  rules: [{identity: '`+identity+`', profile: [sdl, a2a]}]
+  agents: [{identity: '`+identity+`', agent_ids: ["did:key:one", "did:key:two"]}]
+`)
+			s := open(t, r)
+			as := func(agent string) []byte {
+				v := sdlRequest(sdl.CTTask, sdlTask)
+				return sdl.JSON.Append(nil, v.With("from", v.Get("from").With("agent_id", canonical.String(agent))))
+			}
+			for _, agent := range []string{"did:key:one", "did:key:two"} {
+				s.send(t, as(agent))
+			}
+			for has := map[string]bool{}; len(has) < 4; {
+				v, err := canonical.ParseJSON(s.receive(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, status := range []string{"accepted", "failed"} { // nobody does them
+					if strings.Contains(string(v.Get("payload").AppendJSON(nil)), `"`+status+`"`) {
+						has[text(v, "to", "agent_id")+" "+status] = true
+					}
+				}
+			}
+			s.send(t, as("did:key:three"))
+			if got := string(s.receive(t)); !strings.Contains(got, "SECURITY_UNSUPPORTED") {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
 // A web page of another origin opens no WebSocket.
 func TestGW12AForeignOriginOpensNoWebSocket(t *testing.T) {
 	r := start(t, sdlOpen+strings.Replace(sdlFronts, "anonymous: guest", "anonymous: guest, origins: ['https://app.example']", 1)+sdlAccess)
