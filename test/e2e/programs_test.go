@@ -122,8 +122,9 @@ func (n *node) untilEnd(t *testing.T) {
 // launch starts swpd at the addresses of the node, and returns when it serves.
 func (n *node) launch(t *testing.T) {
 	t.Helper()
-	for !n.tried(t) {
+	for began := time.Now(); !n.tried(t, time.Since(began) < patience); {
 		n.log.Reset()
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -131,8 +132,12 @@ func (n *node) launch(t *testing.T) {
 // timing of the CPU, as happens on a busy machine.
 const noEntropy = "fips140/drbg: failed to obtain initial entropy"
 
-// tried is launch, unless swpd finds no entropy.
-func (n *node) tried(t *testing.T) bool {
+// portTaken is what swpd ends with if another program on this machine got a port of it, for a
+// connection perhaps, while it was not running.
+const portTaken = "the port is taken"
+
+// tried is launch, unless swpd finds no entropy or its port, and is to be tried again.
+func (n *node) tried(t *testing.T, again bool) bool {
 	t.Helper()
 	file := filepath.Join(n.dir, "swpd.yaml")
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
@@ -170,7 +175,7 @@ func (n *node) tried(t *testing.T) bool {
 		}
 		ended <- cmd.Wait()
 	}(n.cmd, n.stopping, n.ended)
-	stop := time.AfterFunc(time.Minute, func() { _ = n.cmd.Process.Kill() })
+	stop := time.AfterFunc(patience, func() { _ = n.cmd.Process.Kill() })
 	defer stop.Stop()
 	select {
 	case at := <-serving:
@@ -186,7 +191,7 @@ func (n *node) tried(t *testing.T) bool {
 			}
 		}
 	case err := <-n.ended:
-		if strings.Contains(n.log.String(), noEntropy) {
+		if log := n.log.String(); again && (strings.Contains(log, noEntropy) || strings.Contains(log, portTaken)) {
 			return false
 		}
 		n.ended <- err
