@@ -236,3 +236,27 @@ func refusedIn(answer string) error {
 	}
 	return nil
 }
+
+// What is denied over HTTP before it opens an exchange: a header, and a body that is not read.
+func TestOP27ADenialWithoutAnExchangeIsInTheLogAndInTheTrail(t *testing.T) {
+	t.Parallel()
+	r := open(t, "a", httpYAML+modernYAML(t)+"access: {rules: [{identity: 'http:guest', profile: rpc}, {identity: 'http:alice', profile: mcp}]}\n")
+	headers := append([]string{"Swp-Policy: region=eu;MUST", "Authorization: Bearer secret-a"}, modernHeaders...)
+	if status, _, got := post(t, r.front()+"/mcp/modern", modernCall, headers...); status != 403 {
+		t.Errorf("a hint: %d %s", status, got)
+	}
+	if status, _, got := post(t, r.front()+"/mcp/modern", modernCall+strings.Repeat(" ", 1<<20), modernHeaders...); status != 403 {
+		t.Errorf("a large body: %d %s", status, got)
+	}
+	r.await(`"peer":"http:alice","profile":"policyhint","operation":"set"`)
+	r.await(`"peer":"http:guest","profile":"mcp"`)
+	want := map[string]bool{"http:alice policyhint set": true, "http:guest mcp ": true}
+	r.eventually("a record of each", func() bool {
+		for _, e := range r.trail() {
+			if e.Outcome == "denied" && e.Transport == "http" {
+				delete(want, e.Identity+" "+e.Profile+" "+e.Operation)
+			}
+		}
+		return len(want) == 0
+	})
+}

@@ -84,6 +84,7 @@ func (d *daemon) makeBase() error {
 	}
 	d.add(d.trail)
 	d.endpoints.Recorder = d.trail
+	d.guard.SetRecord(d.trail.Deny)
 	d.add(d.credentials)
 	d.add(d.reloader)
 	d.add(d.guard)

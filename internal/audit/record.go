@@ -25,7 +25,7 @@ type Record struct {
 	Chain                    string // chain of credentials, in hexadecimal
 	Hints                    string // one line from profiles.FormatHints
 	Outcome                  string
-	Denied, OK               bool
+	OK                       bool
 
 	Times           uint64 // exchanges that the record stands for; 0: one
 	In, Out         uint64 // octets of frames

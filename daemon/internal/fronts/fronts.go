@@ -89,6 +89,7 @@ type Options struct {
 	// are read.
 	Access interface {
 		Would(identity, profile, operation, name string) bool
+		Lets(identity, profile, operation string) bool
 		Serves(identity, profile string) bool
 	}
 }
@@ -303,7 +304,7 @@ func (f *Fronts) carried(r *http.Request) (context.Context, error) {
 	if len(said) == 0 {
 		return ctx, nil
 	}
-	if !f.o.Access.Would(caller, policyhint.Name, "set", "") {
+	if !f.o.Access.Lets(caller, policyhint.Name, "set") {
 		return nil, &profiles.Error{Code: profiles.SecurityPolicy, Detail: "access", Text: "the access rules do not allow " + profiles.HeaderPolicy, Denied: true}
 	}
 	hints, err := profiles.ParseHints(strings.Join(said, ","))

@@ -38,6 +38,7 @@ type Guard struct {
 	held     heldBack
 
 	expelled atomic.Pointer[map[string]bool] // identities; nil: none
+	record   func(identity, profile, operation, name string)
 }
 
 // Options configure a Guard.
@@ -64,7 +65,7 @@ func New(o Options) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		running: o.Running, changed: o.Changed, security: o.Security, denied: denials{log: o.Log.Named(boundlog.Denied)},
+		running: o.Running, changed: o.Changed, record: func(string, string, string, string) {}, security: o.Security, denied: denials{log: o.Log.Named(boundlog.Denied)},
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_denials_total", Help: "What the access rules denied to peers that are let in.",
 		}, []string{"profile"}),
@@ -226,15 +227,28 @@ func (g *Guard) Reaches(identity, profile, name string) bool {
 	return g.policy.Load().Reaches(identity, profile, name) && !g.gone(identity)
 }
 
-// Serves reports whether a rule of a profile allows the identity anything. If not, the refusal
-// is a line of the audit trail.
+// Serves reports whether a rule of a profile allows the identity anything. Like Lets it is for
+// requests before their exchange.
 func (g *Guard) Serves(identity, profile string) bool {
-	if g.policy.Load().Has(identity, profile) {
-		return true
-	}
-	g.deny(identity, profile, "", "", "")
+	return g.policy.Load().Has(identity, profile) || g.turn(identity, profile, "")
+}
+
+// Lets is Allowed for a request before its exchange: a denial gets a separate record in the
+// audit trail.
+func (g *Guard) Lets(identity, profile, operation string) bool {
+	return g.Would(identity, profile, operation, "") || g.turn(identity, profile, operation)
+}
+
+// turn denies a request before its exchange. It returns false.
+func (g *Guard) turn(identity, profile, operation string) bool {
+	g.deny(identity, profile, operation, "", "")
+	g.record(identity, profile, operation, "")
 	return false
 }
+
+// SetRecord sets the function that records the denial of a request before its exchange. It is
+// called once, before the first request.
+func (g *Guard) SetRecord(record func(identity, profile, operation, name string)) { g.record = record }
 
 // Would implements profiles.Forecaster.
 func (g *Guard) Would(identity, profile, operation, name string) bool {

@@ -299,6 +299,20 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 	return sequence
 }
 
+// Deny records the denial of a request before its exchange, as one over HTTP whose body was not
+// read.
+func (t *Trail) Deny(identity, profile, operation, name string) {
+	file, mode := t.file.Load(), *t.mode.Load()
+	if file == nil || mode == config.AuditOff {
+		return
+	}
+	t.appendDenial(file, &audit.Record{
+		Time: time.Now(), Identity: bounded(profiles.Link(identity)), For: bounded(profiles.For(identity)),
+		Profile: profile, Operation: bounded(operation), Name: bounded(name), Rule: t.o.Rule(identity, profile, operation, name),
+		Outcome: profiles.OutcomeDenied.With(profiles.SecurityPolicy), Transport: telemetry.TransportOf(&profiles.Peer{Identity: identity}),
+	})
+}
+
 // appendDenial adds the record of a denial, or counts it in that of others.
 func (t *Trail) appendDenial(file *audit.Trail, rec *audit.Record) uint64 {
 	if t.merged.merges(rec, t.records.Load(), file.Size()) {
