@@ -100,7 +100,7 @@ func TestRS25WritesOfOneOwnerLeaveRoomToWaitForAnother(t *testing.T) {
 	defer func() { _ = records.Close() }()
 	slow := &stalled{Records: records}
 	s, err := filestore.Open(t.Context(), filestore.Options{
-		Records: slow, Space: "blobs", Dir: filepath.Join(t.TempDir(), "blobs"), QueueLength: 16, Writers: 2,
+		Records: slow, Space: "blobs", Dir: filepath.Join(t.TempDir(), "blobs"), QueueLength: 16, Writers: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
