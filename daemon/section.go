@@ -65,12 +65,16 @@ var lasting = []struct{ key, why string }{
 	{"limits.payload_bytes", whySizes},
 	{"limits.extension_bytes", whySizes},
 	{"sdl.socket", whyOpened},
+	{"sdl.audit.enabled", whyChain},
+	{"sdl.audit.fail", whyChain},
+	{"sdl.audit.size", whyChain},
 	{"sdl.rate.burst", whyRate},
 	{"sdl.rate.per_second", whyRate},
 }
 
 const (
 	whyOpened = "the address is opened at the start"
+	whyChain  = "the file is opened at the start"
 	whyStore  = "the store is opened at the start"
 	whyRate   = "the buckets of callers are made with them"
 	whySizes  = "stored data was accepted with them, and open connections keep them, so that it could not be delivered with others"

@@ -32,6 +32,7 @@ type SDL struct {
 	Socket   string        `yaml:"socket"`   // path of a Unix socket for programs without SWP; empty: none
 	Rate     SDLRate       `yaml:"rate"`     // of a program without SWP
 	Schemas  SDLSchemas    `yaml:"schemas"`  // that envelopes name by address
+	Audit    SDLAudit      `yaml:"audit"`    // chain of A2A-SDL, apart from the audit trail
 
 	// Routes are the partners, as partner or partner/partner, that envelopes go to, by
 	// patterns of the agent_ids that they are for.
@@ -47,6 +48,32 @@ type SDLSchemas struct {
 
 // Prefixes returns Networks.
 func (s *SDLSchemas) Prefixes() []netip.Prefix { return networksOf(s.Networks) }
+
+// SDLAudit configures the audit chain in SDLAuditFile.
+type SDLAudit struct {
+	Enabled bool   `yaml:"enabled"`
+	Fail    string `yaml:"fail"` // closed or open: whether requests are refused if no entry can be added
+	Size    Size   `yaml:"size"` // of the file, at most
+}
+
+// Values of SDLAudit.
+const (
+	SDLAuditClosed = "closed"
+	SDLAuditOpen   = "open"
+)
+
+// SDLAuditFile is the file of the audit chain of A2A-SDL.
+func (c *Config) SDLAuditFile() string { return filepath.Join(c.Data, "sdl-audit.jsonl") }
+
+func (s *SDL) checkAudit(p *problems) {
+	oneOf(p, "sdl.audit.fail", s.Audit.Fail, SDLAuditClosed, SDLAuditOpen)
+	if s.Audit.Size < minAudit {
+		p.add("sdl.audit.size", "is %v, want at least %v", s.Audit.Size, Size(minAudit))
+	}
+	if !s.Audit.Enabled && s.Audit != defaultSDL().Audit {
+		p.add("sdl.audit", "has fail or size while sdl.audit.enabled is false, so that nothing is written; set enabled")
+	}
+}
 
 // SDLReplay configures the detection of repeated envelopes.
 type SDLReplay struct {
@@ -104,7 +131,7 @@ func defaultSDL() SDL {
 	return SDL{
 		Replay: SDLReplay{Window: 10 * time.Minute}, Sign: SDLSign{Form: "cbor"}, Tools: SDLTools{Args: 4 << 10},
 		Limits: SDLLimits{Bytes: 1 << 20, Depth: 64, Array: 10_000, Hops: 8}, Deadline: time.Hour, Tasks: 1024,
-		Rate: SDLRate{Burst: 512, PerSecond: 256},
+		Rate: SDLRate{Burst: 512, PerSecond: 256}, Audit: SDLAudit{Fail: SDLAuditClosed, Size: 1 << 30},
 	}
 }
 
@@ -176,6 +203,7 @@ func (c *Config) checkSDL(p *problems) {
 		}
 	}
 	c.checkSDLSchemas(p)
+	s.checkAudit(p)
 	if most := 24 * time.Hour; s.Replay.Window <= 0 || s.Replay.Window > most {
 		p.add("sdl.replay.window", "is %v, want more than 0 and at most %v", s.Replay.Window, most)
 	}

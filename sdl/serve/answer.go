@@ -55,7 +55,7 @@ func (s *Server) types(r *Request) []string {
 // respond writes the answer to a request. The answer passes every check of an envelope.
 func (s *Server) respond(r *Request, result Result) (canonical.Value, *sdl.Error) {
 	v := sdl.Response(r.Envelope.Value, result.CT, result.Payload, s.writing(s.tools(r)))
-	return s.Secure(v, r.Envelope.Sec.Signed(), r.Envelope.Sec.Encrypted(), r.Agent())
+	return s.answer(r.Envelope.Value, v, r.Envelope.Sec.Signed(), r.Envelope.Sec.Encrypted(), r.Agent())
 }
 
 // writing returns the settings for an answer. Refusals advertise no tools.
@@ -71,13 +71,17 @@ func (s *Server) refusal(request canonical.Value, e *sdl.Error, r *Request) cano
 		sealed, agent = r.Envelope.Sec.Encrypted(), r.Agent()
 	}
 	mode := seal.Mode(request)
-	v, err := s.Secure(sdl.ErrorEnvelope(request, e, s.writing(nil)), mode == seal.Sig || mode == seal.EncSig, sealed, agent)
-	if err != nil {
-		// What secures it made it too long. Without sender, receiver and trace of the request
-		// it is short.
-		v = sdl.ErrorEnvelope(canonical.Value{}, e, s.writing(nil))
+	v, err := s.answer(request, sdl.ErrorEnvelope(request, e, s.writing(nil)), mode == seal.Sig || mode == seal.EncSig, sealed, agent)
+	if err == nil {
+		return v
 	}
-	return v
+	// What secures it made it too long. Without sender, receiver and trace of the request
+	// it is short.
+	short := sdl.ErrorEnvelope(canonical.Value{}, e, s.writing(nil))
+	if v, err = s.answer(request, short, false, false, ""); err == nil {
+		return v
+	}
+	return short // no entry can be added
 }
 
 // Secure secures an answer or an event, and checks it: it encrypts it if the request was
@@ -85,28 +89,42 @@ func (s *Server) refusal(request canonical.Value, e *sdl.Error, r *Request) cano
 // there is a key to sign with. Under a policy of mode enc+sig nothing of an encrypted request
 // goes out in clear.
 func (s *Server) Secure(v canonical.Value, signed, sealed bool, agent string) (canonical.Value, *sdl.Error) {
-	_, refused := sdl.Validate(v, sdl.Options{Limits: s.o.Limits, Now: s.o.Now})
+	v, refused := s.seal(v, sealed, agent)
 	if refused != nil {
 		return v, refused
 	}
-	var err error
-	if sealed {
-		to := s.o.Recipients(agent)
-		if len(to) == 0 && s.seals() {
+	return s.sign(v, signed)
+}
+
+// seal checks an answer and encrypts it.
+func (s *Server) seal(v canonical.Value, sealed bool, agent string) (canonical.Value, *sdl.Error) {
+	_, refused := sdl.Validate(v, sdl.Options{Limits: s.o.Limits, Now: s.o.Now})
+	if refused != nil || !sealed {
+		return v, refused
+	}
+	to := s.o.Recipients(agent)
+	if len(to) == 0 {
+		if s.seals() {
 			return v, sdl.NoAnswerKey(agent)
 		}
-		if len(to) > 0 {
-			if v, err = seal.Encrypt(v, nil, to...); err != nil {
-				return v, sdl.Refuse(sdl.Internal, "encrypting for %.100q: %v", agent, err)
-			}
-		}
+		return v, nil
 	}
+	encrypted, err := seal.Encrypt(v, nil, to...)
+	if err != nil {
+		return v, sdl.Refuse(sdl.Internal, "encrypting for %.100q: %v", agent, err)
+	}
+	return encrypted, nil
+}
+
+// sign signs an answer and checks it.
+func (s *Server) sign(v canonical.Value, signed bool) (canonical.Value, *sdl.Error) {
 	if signed && s.o.Signer.Key != nil {
+		var err error
 		if v, err = s.o.Signer.Sign(v); err != nil {
 			return v, sdl.Refuse(sdl.Internal, "signing: %v", err)
 		}
 	}
-	_, refused = sdl.Validate(v, sdl.Options{Limits: s.o.Limits, Now: s.o.Now})
+	_, refused := sdl.Validate(v, sdl.Options{Limits: s.o.Limits, Now: s.o.Now})
 	return v, refused
 }
 

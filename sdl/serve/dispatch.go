@@ -33,20 +33,23 @@ func (s *Server) Dispatch(ctx context.Context, r *Request) *Outcome {
 	if refused != nil {
 		err := fmt.Errorf("serve: answer of the handler of %s: %w", r.Envelope.CT, refused)
 		s.o.Failed(r, err)
-		out.Err = sdl.Refuse(sdl.Internal, "%v", err)
+		out.Err = &sdl.Error{Code: sdl.Internal, Retryable: refused.Code == sdl.Internal && refused.Retryable, Reason: err.Error()}
 		out.Response = s.refusal(r.Envelope.Value, out.Err, r)
 		return out
 	}
-	out.Response, out.Payload = v, result.Payload
+	out.Response = v
 	return out
 }
 
-// guard calls a handler. A panic becomes an error.
+// guard calls a handler, and keeps its result. A panic becomes an error.
 func (s *Server) guard(ctx context.Context, h Handler, r *Request) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("serve: handler of %s: panic: %v\n%s", r.Envelope.CT, p, debug.Stack())
 		}
 	}()
-	return h(ctx, r)
+	if result, err = h(ctx, r); err == nil && s.o.Keep != nil {
+		err = s.o.Keep(ctx, r, result)
+	}
+	return result, err
 }

@@ -75,6 +75,13 @@ type Options struct {
 	// mode enc+sig, and else answered in clear. Nil knows no keys.
 	Recipients func(agent string) []seal.Recipient
 
+	// Audit adds an entry for each request that Handle or Dispatch answers. It may be nil.
+	Audit Audit
+
+	// Keep is called with the result of a handler, before the answer is written. An error
+	// refuses the request, as an error of the handler does. It may be nil.
+	Keep func(ctx context.Context, r *Request, result Result) error
+
 	Compat Compat
 
 	Now   func() time.Time // default time.Now
@@ -152,7 +159,6 @@ type Outcome struct {
 	// type of the message differs from Caller.Type, because such a message is not answered.
 	Answer   []byte
 	Response canonical.Value // the same as a value
-	Payload  canonical.Value // of the answer of a handler, in clear; null for an error envelope
 
 	// Err says why the message was refused, or that its handler failed (INTERNAL). It is
 	// nil if the handler answered, also with an error envelope.
@@ -165,6 +171,11 @@ type Outcome struct {
 // Handle answers a message. It returns after the handler has; the end of ctx cancels the
 // handler. The outcome does not alias body.
 func (s *Server) Handle(ctx context.Context, body []byte, form sdl.Form, caller Caller) *Outcome {
+	if s.o.Audit != nil {
+		if err := s.o.Audit.Ready(); err != nil { // before the nonce is recorded
+			return s.unready(err, body, form, caller)
+		}
+	}
 	v, r, err := s.receive(ctx, body, form, caller)
 	switch {
 	case err != nil && mistyped(v, caller):
@@ -183,9 +194,9 @@ func (s *Server) Receive(ctx context.Context, body []byte, form sdl.Form, caller
 	return r, err
 }
 
-// Refuse returns the answer to a message that cannot be parsed.
+// Refuse returns the answer to a message that was not read. It adds no entry to Audit.
 func (s *Server) Refuse(err *sdl.Error) *Outcome {
-	return s.refuse(canonical.Value{}, err, sdl.JSON)
+	return s.withoutAudit().refuse(canonical.Value{}, err, sdl.JSON)
 }
 
 func (s *Server) refuse(v canonical.Value, err *sdl.Error, form sdl.Form) *Outcome {

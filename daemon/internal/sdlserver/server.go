@@ -22,6 +22,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/agents/sdlagent"
+	"github.com/slimwire/swp/internal/sdlaudit"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
@@ -47,6 +48,7 @@ type Server struct {
 	// The following fields survive a reload of the section.
 	sessions *trust.Sessions
 	registry *sdlagent.Registry // nil: no key was ever trusted
+	chain    *sdlaudit.Chain    // nil: there is none
 
 	limit atomic.Int64 // octets of an envelope
 }
@@ -90,11 +92,15 @@ func New(o Options) (*Server, error) {
 	if err == nil {
 		err = s.trust(language)
 	}
+	if err == nil {
+		err = s.openChain(o.Config)
+	}
 	if err != nil {
 		return nil, err
 	}
+	s.audit(language)
 	if s.way, err = part.NewDoor(o.Door, all.Options{A2A: a2a.Options{Carrier: o.Served.Inside()}}); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.closeChain())
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf,
@@ -108,7 +114,7 @@ func New(o Options) (*Server, error) {
 	})
 	if err != nil {
 		s.way.Close()
-		return nil, fmt.Errorf("sdl: %w", err)
+		return nil, errors.Join(fmt.Errorf("sdl: %w", err), s.closeChain())
 	}
 	return s, nil
 }
@@ -259,6 +265,7 @@ func (s *Server) Prepare(c *config.Config) (part.Change, error) {
 	if err != nil {
 		return part.Change{}, err
 	}
+	s.audit(next)
 	return part.Change{
 		Fields: []zap.Field{zap.String("sdl", c.SDL.AgentID)},
 		Commit: func() bool {
@@ -425,5 +432,5 @@ func (s *Server) Close() error {
 	}
 	s.way.End()
 	s.way.Close()
-	return nil
+	return s.closeChain()
 }

@@ -91,19 +91,18 @@ type keptSession struct {
 }
 
 // keep stores the changes of a request before it is answered.
-func (a *Agent) keep(ctx context.Context, out *serve.Outcome) error {
-	if ct, _ := out.Response.Get("ct").Text(); ct != sdl.CTSession || a.language.Load().Sessions == nil {
+func (a *Agent) keep(ctx context.Context, r *serve.Request, answer serve.Result) error {
+	if answer.CT != sdl.CTSession || a.language.Load().Sessions == nil {
 		return nil // a refusal changes nothing
 	}
-	op, _ := out.Request.Payload.Get("op").Text()
-	answer := out.Payload
-	id, _ := answer.Get("binding_id").Text()
-	text, _ := answer.Get("expires").Text()
+	op, _ := r.Payload.Get("op").Text()
+	id, _ := answer.Payload.Get("binding_id").Text()
+	text, _ := answer.Payload.Get("expires").Text()
 	expires, ok := sdl.ParseTime(text)
 	if op != "open" || id == "" || !ok {
 		return nil // refused, or opens no session
 	}
-	k := keptSession{From: out.Request.Agent(), To: out.Request.Envelope.To.AgentID, Expires: expires}
+	k := keptSession{From: r.Agent(), To: r.Envelope.To.AgentID, Expires: expires}
 	value, err := json.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("sdlagent: %w", err)

@@ -156,7 +156,7 @@ func (a *Agent) SetLanguage(o serve.Options) error {
 	if a.opts.Inside.Connect != nil {
 		o.Tasks, o.Handlers = a, a.contents(o.Handlers)
 	}
-	o.Offers = a.offers
+	o.Offers, o.Keep = a.offers, a.keep
 	failed := o.Failed
 	o.Failed = func(r *serve.Request, err error) {
 		a.opts.Report(fmt.Errorf("sdlagent: %s of %q: %w", r.Envelope.CT, r.Caller.Identity, err))
@@ -225,11 +225,6 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 	answer := carriage.Answer{Body: out.Answer, Claimed: claimed}
 	if out.Request != nil {
 		answer.Agent = out.Request.Agent()
-		if err := a.keep(ctx, out); err != nil {
-			a.opts.Report(err)
-			refused := language.Refuse(&sdl.Error{Code: sdl.Internal, Retryable: true})
-			return carriage.Answer{Claimed: claimed, Body: form.Append(nil, refused.Response), Fault: faultOf(&sdl.Error{Code: sdl.Internal, Reason: err.Error()}, false)}
-		}
 	}
 	if out.Err != nil {
 		answer.Fault = faultOf(out.Err, judged && out.Request == nil)

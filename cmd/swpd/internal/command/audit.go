@@ -27,13 +27,15 @@ func newAudit() *cobra.Command {
 		Short: "Verify and search the audit trail",
 		Long: `Read the audit trail: a record of each exchange that peers opened, allowed or denied.
 All commands work beside a running swpd and without one. DIR is the directory of the
-trail, by default audit in the data directory of the configuration.`,
+trail, by default audit in the data directory of the configuration. verify-sdl reads the
+audit chain of A2A-SDL instead, which is a file of its own.`,
 		Example: `  swpd audit verify --config swpd.yaml
+  swpd audit verify-sdl --config swpd.yaml --signed
   swpd audit find --config swpd.yaml --identity spiffe://acme.example/swpd --outcome denied
   swpd audit tail -f
   swpd audit prove 17 --config swpd.yaml --to exchange.json`,
 	}
-	cmd.AddCommand(newAuditVerify(), newAuditFind(), newAuditTail(), newAuditExport(), newAuditProve())
+	cmd.AddCommand(newAuditVerify(), newAuditVerifySDL(), newAuditFind(), newAuditTail(), newAuditExport(), newAuditProve())
 	return cmd
 }
 
