@@ -51,11 +51,11 @@ runs() {
 	until_true test -s "$1/addresses"
 }
 connected() { [[ $(grep -c '"partner connected"' beta.log) -ge $1 ]]; }
-tools_listed() { "$bin/swp-client" tools ls "$here" | grep -q acme/; }
+tools_listed() { "$bin/swp-client" tools ls "$here" | grep acme/ >/dev/null; }
 held() { "$bin/swp-client" artifact ls "$here/acme" >/dev/null && [[ $(du -s acme/data | cut -f1) -gt 30000 ]]; }
 proved() { "$bin/swpd" audit prove "${sent%% *}" --config beta/swpd.yaml --to exchange.json >proved 2>&1; }
 stops() { kill -TERM "$1" && wait "$1"; }
-processed() { "$bin/swp-client" relay status "$here" 0a | grep -q acked; }
+processed() { "$bin/swp-client" relay status "$here" 0a | grep acked >/dev/null; }
 
 say "two organisations, each with its own authority; acme lets beta use what is named here"
 "$bin/swpd" init --dir acme --name spiffe://acme.example/swpd --listen "$acme" >/dev/null

@@ -76,7 +76,8 @@ step() {
 want() {
 	local line at=0 found
 	for line in "$@"; do
-		found=$(tail -n +$((at + 1)) "$out" | grep -nEm 1 -e "$line" | cut -d: -f1) ||
+		# grep ends early: as part of a pipe, tail could fail for that.
+		found=$(grep -nEm 1 -e "$line" < <(tail -n +$((at + 1)) "$out") | cut -d: -f1) ||
 			{ echo "first-hour: want a line like: $line" >&2; exit 1; }
 		at=$((at + found))
 	done
