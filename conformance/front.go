@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
+	"github.com/slimwire/swp/internal/pipes"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/vectors"
@@ -38,10 +38,11 @@ func buildFront(s *stage) error {
 	if err != nil {
 		return err
 	}
-	ln := &pipes{conns: make(chan net.Conn), done: s.ctx.Done()}
+	ln := pipes.Listen()
+	context.AfterFunc(s.ctx, func() { _ = ln.Close() })
 	server := callers.Server(front)
 	s.tasks.Go(func() { _ = server.Serve(ln) })
-	client := &http.Client{Transport: &http.Transport{DialContext: ln.dial}}
+	client := &http.Client{Transport: &http.Transport{DialContext: ln.Dial}}
 	s.onClose(func() {
 		client.CloseIdleConnections()
 		_ = server.Close()
@@ -53,36 +54,6 @@ func buildFront(s *stage) error {
 	s.peers[vectors.JSONConn] = g
 	return nil
 }
-
-// pipes is a listener for connections in memory, until done.
-type pipes struct {
-	conns chan net.Conn
-	done  <-chan struct{}
-}
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-func (p *pipes) Close() error   { return nil }
 
 // post sends one message, and replies with the messages of the response.
 func (g *gateway) post(client *http.Client, url string, octets []byte) {

@@ -3,7 +3,6 @@ package gate_test
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,26 +10,8 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/pipes"
 )
-
-// pipes is a listener of which one connection is accepted.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error { close(p.ended); return nil }
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // trickle sends head at once and then rest, an octet each second, to a Server of next.
 // It returns what was answered and how long the connection lasted.
@@ -41,11 +22,13 @@ func trickle(t *testing.T, next http.Handler, head, rest string) (answer string,
 		t.Fatal(err)
 	}
 	server := g.Server(next)
-	near, far := net.Pipe()
-	ln := &pipes{conns: make(chan net.Conn, 1), ended: make(chan struct{})}
-	ln.conns <- far
+	ln := pipes.Listen()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
+	near, err := ln.Dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	start := time.Now()
 	written := make(chan struct{})
 	go func() {

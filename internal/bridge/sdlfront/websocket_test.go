@@ -17,25 +17,9 @@ import (
 	"github.com/slimwire/swp/internal/bridge/sdlfront"
 	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/internal/memory"
+	"github.com/slimwire/swp/internal/pipes"
 	"github.com/slimwire/swp/profiles"
 )
-
-// pipes is a listener of one connection.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.ended); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // web is the end of a program, in a bubble of synctest: a WebSocket, and the pipe under it, which
 // has no buffer.
@@ -46,13 +30,15 @@ type web struct {
 
 func dial(t *testing.T, f *sdlfront.Front, e *endpoint) *web {
 	t.Helper()
-	near, far := net.Pipe()
-	ln := &pipes{conns: make(chan net.Conn, 1), ended: make(chan struct{})}
-	ln.conns <- far
+	ln := pipes.Listen()
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: f.Handler(sdlfront.HTTP{
 		Session: func(string) (profiles.Session, error) { return e, nil }, Caller: func(*http.Request) string { return caller },
 	})}
 	go func() { _ = server.Serve(ln) }()
+	near, err := ln.Dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
 	conn, _, err := websocket.Dial(t.Context(), "http://front"+sdlfront.Path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}}) //nolint:bodyclose // a WebSocket has none
 	if err != nil {
