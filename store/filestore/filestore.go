@@ -131,6 +131,7 @@ type Store struct {
 	writers chan []byte           // slots; each is nil or a buffer for reuse
 	readers chan []byte
 	probes  chan struct{} // one slot
+	sweeps  sync.Mutex    // held by a sweep; locked before mu
 
 	mu      sync.Mutex
 	items   map[string]*item

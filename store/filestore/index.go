@@ -17,7 +17,10 @@ type item struct {
 	blob    *record
 	damaged bool // the blob
 	waiting []*operation
-	working bool
+
+	working  bool // its goroutine runs
+	telling  bool // and only calls done functions
+	sweeping bool // the sweeper works on it instead
 
 	stored [2]uint64 // versions of the records of the part and of the blob; 0: no record
 	unsure bool      // a record may differ from the last acknowledged one
@@ -126,7 +129,8 @@ func (s *Store) makeRoom(name string, octets uint64, items int) error {
 	s.mu.Lock()
 	err := s.room(name, octets, items)
 	s.mu.Unlock()
-	if err != nil && s.sweep() {
+	if err != nil {
+		s.sweep()
 		s.mu.Lock()
 		err = s.room(name, octets, items)
 		s.mu.Unlock()

@@ -31,15 +31,17 @@ func (s *Store) mark(end int64) {
 	}
 }
 
-// sweep removes expired parts and blobs, and reports whether there were any. It skips names
-// whose goroutine is running until the next sweep.
-func (s *Store) sweep() bool {
+// sweep removes expired parts and blobs, after a sweep that is under way. It skips names that
+// an operation works on until the next sweep.
+func (s *Store) sweep() {
+	s.sweeps.Lock()
+	defer s.sweeps.Unlock()
 	now := s.clock.now()
 	var list []*item
 	s.mu.Lock()
 	if s.due > now {
 		s.mu.Unlock()
-		return false
+		return
 	}
 	s.due = math.MaxInt64
 	for _, it := range s.items {
@@ -50,17 +52,22 @@ func (s *Store) sweep() bool {
 				s.mark(r.expires)
 			}
 		}
-		if ended && !it.working {
-			it.working = true // no other goroutine works on it from here on
+		if ended && (it.telling || !it.working) {
+			it.working, it.sweeping = true, true
 			list = append(list, it)
 		}
 	}
 	s.mu.Unlock()
 	for _, it := range list {
 		s.expire(it, now)
-		s.work.Go(func() { s.workOn(it) }) // operations that arrived in the meantime
+		s.mu.Lock()
+		it.sweeping = false
+		telling := it.telling
+		s.mu.Unlock()
+		if !telling { // operations may have arrived in the meantime
+			s.work.Go(func() { s.workOn(it) })
+		}
 	}
-	return len(list) > 0
 }
 
 // expire removes the expired part and blob of an item. A failed removal is repeated later.

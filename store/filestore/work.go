@@ -75,6 +75,11 @@ func (s *Store) busy(op *operation) *store.Error {
 func (s *Store) workOn(it *item) {
 	for {
 		s.mu.Lock()
+		it.telling = false
+		if it.sweeping {
+			s.mu.Unlock()
+			return // the sweeper begins a goroutine anew
+		}
 		ops := it.waiting
 		it.waiting = nil
 		if len(ops) == 0 {
@@ -100,6 +105,7 @@ func (s *Store) workOn(it *item) {
 				s.waiting.Give(op.owner, 1)
 				s.octets.Give(op.owner, op.size)
 			}
+			it.telling = len(ops) == n
 			s.mu.Unlock()
 			for _, op := range ops[:n] {
 				op.done(op.ok, op.err)
