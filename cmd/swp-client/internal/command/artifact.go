@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
 )
@@ -129,7 +130,7 @@ func (f *flags) printArtifact(e *artifact.Entry) error {
 	if e.Own {
 		mark = "*"
 	}
-	f.printf("%12d %s %s %s %s\n", e.Size, e.Completed.Local().Format("2006-01-02 15:04:05"), visible(e.SHA256), mark, visible(e.ArtifactID))
+	f.printf("%12d %s %s %s %s\n", e.Size, e.Completed.Local().Format("2006-01-02 15:04:05"), cli.Field(e.SHA256), mark, cli.Field(e.ArtifactID))
 	return nil
 }
 

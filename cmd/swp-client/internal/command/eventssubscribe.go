@@ -231,7 +231,7 @@ func (f *flags) printEvent(r *events.Record, partner string, cursor uint64) erro
 	if r.Timestamp <= 253402300799999 { // the year 9999
 		at = time.UnixMilli(int64(r.Timestamp)).UTC().Format("2006-01-02T15:04:05.000Z")
 	}
-	_, err := fmt.Fprintf(f.out, "%s %-5s %s %s %s\n", at, level, visible(strings.TrimPrefix(partner+"/"+string(r.EventType), "/")), visible(string(r.EventID)), body)
+	_, err := fmt.Fprintf(f.out, "%s %-5s %s %s %s\n", at, level, cli.Field(strings.TrimPrefix(partner+"/"+string(r.EventType), "/")), cli.Field(string(r.EventID)), body)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
@@ -280,6 +281,6 @@ func (f *flags) printDead(c *client.Client, d *relay.Dead) error {
 		mark = " "
 	}
 	_, err := fmt.Fprintf(f.out, "%s %s %-14s %-12s %12s %s %s%s\n", mark, time.UnixMilli(d.Died).UTC().Format("2006-01-02T15:04:05.000Z"),
-		visible(string(d.Reason)), plain.Count(d.Attempts, "attempt"), plain.Count(d.Size, "octet"), visible(d.Topic), id, refusalOf(c, d).text(" "))
+		cli.Field(string(d.Reason)), plain.Count(d.Attempts, "attempt"), plain.Count(d.Size, "octet"), cli.Field(d.Topic), id, refusalOf(c, d).text(" "))
 	return err
 }

@@ -104,7 +104,7 @@ func verifyTrail(ctx context.Context, out io.Writer, o audit.Verification, asJSO
 			failed = printJSONLine(out, f)
 			return
 		}
-		_, failed = fmt.Fprintf(out, "%08d.jsonl:%d: %s\n", f.Segment, f.Line, f.Text)
+		_, failed = fmt.Fprintf(out, "%08d.jsonl:%d: %s\n", f.Segment, f.Line, cli.Field(f.Text))
 	}
 	r, err := audit.Verify(ctx, o)
 	if err = errors.Join(err, failed); err != nil {
@@ -190,7 +190,7 @@ func (p *entryPrinter) print(e *audit.Entry) error {
 	name, outcome := e.Name, e.Outcome
 	switch {
 	case e.Finding():
-		_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s: %s\n", e.Sequence, at(e), e.Identity, outcome, aboutRecord(e.Of), e.Reason)
+		_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s: %s\n", e.Sequence, at(e), cli.Field(e.Identity), cli.Field(outcome), aboutRecord(e.Of), cli.Field(e.Reason))
 		return err
 	case e.Sent():
 		name = "sent to " + e.Partner
@@ -207,8 +207,8 @@ func (p *entryPrinter) print(e *audit.Entry) error {
 	if e.For != "" {
 		who = profiles.OnBehalf(who, e.For)
 	}
-	_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s  %s  %s  %s  %d/%d octets\n", e.Sequence, at(e), who,
-		strings.TrimSpace(e.Profile+" "+e.Operation), orDash(name), outcome, orDash(e.Rule), e.Took.Round(time.Microsecond), e.In, e.Out)
+	_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s  %s  %s  %s  %d/%d octets\n", e.Sequence, at(e), cli.Field(who),
+		cli.Field(strings.TrimSpace(e.Profile+" "+e.Operation)), orDash(cli.Field(name)), cli.Field(outcome), orDash(e.Rule), e.Took.Round(time.Microsecond), e.In, e.Out)
 	return err
 }
 

@@ -188,7 +188,7 @@ func (q *auditQuery) explain(out io.Writer) error {
 		if len(there) == 0 {
 			there = []string{"none"}
 		}
-		_, _ = fmt.Fprintf(out, "swpd: no record matches --%s %q; there are: %s%s\n", f.flag, f.pattern, strings.Join(there, ", "), more)
+		_, _ = fmt.Fprintf(out, "swpd: no record matches --%s %q; there are: %s%s\n", f.flag, f.pattern, cli.Field(strings.Join(there, ", ")), more)
 	}
 	return nil
 }

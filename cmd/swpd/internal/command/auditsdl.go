@@ -105,7 +105,7 @@ func verifyChain(ctx context.Context, out io.Writer, o sdlaudit.Verification, as
 		case asJSON:
 			failed = printJSONLine(out, f)
 		default:
-			_, failed = fmt.Fprintf(out, "%s:%d: %s\n", o.Path, f.Line, f.Text)
+			_, failed = fmt.Fprintf(out, "%s:%d: %s\n", o.Path, f.Line, cli.Field(f.Text))
 		}
 	}
 	r, err := sdlaudit.Verify(ctx, o)

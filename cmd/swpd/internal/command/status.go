@@ -139,7 +139,7 @@ func ask(at, method, path string, v any) error {
 func printStatus(out io.Writer, s *daemon.Status) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(w, name+"\t"+format+"\n", args...)
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, cli.Field(fmt.Sprintf(format, args...)))
 	}
 	state := "ready"
 	if !s.Ready {
@@ -155,7 +155,11 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	row("version", "%s", s.Version)
 	row("identity", "%s", s.Identity)
 	row("certificate", "valid until %s", s.NotAfter.Format(time.RFC3339))
-	row("addresses", "%s", strings.Join(s.Addresses, "\n\t"))
+	title := "addresses"
+	for _, address := range s.Addresses {
+		row(title, "%s", address)
+		title = ""
+	}
 	if s.HTTP != "" {
 		row("http", "%s", s.HTTP)
 	}
