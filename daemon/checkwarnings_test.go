@@ -74,3 +74,32 @@ a2a:
 		t.Errorf("without a secret: %q", warnings)
 	}
 }
+
+// A card that clients of A2A may refuse is named, wherever its file is; a card that they take is
+// not, and it need not have interfaces.
+func TestCheckWarnsOfCardsThatAreNone(t *testing.T) {
+	const whole = `{"name":"n","description":"d","version":"1","capabilities":{},"defaultInputModes":["text/plain"],"defaultOutputModes":[],"skills":[]}`
+	for card, want := range map[string]string{
+		whole:                                   "",
+		`{"hello":"world"}`:                     "without name, description, version, capabilities, defaultInputModes, defaultOutputModes, skills",
+		strings.Replace(whole, "[]", "null", 1): "without defaultOutputModes",
+		strings.Replace(whole, "name", "Name", 1): "without name",
+		"text":            "not a JSON object",
+		"null":            "not a JSON object",
+		"[" + whole + "]": "not a JSON object",
+	} {
+		file := filepath.Join(t.TempDir(), "card.json")
+		if err := os.WriteFile(file, []byte(card), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for key, yaml := range map[string]string{
+			"agdisc.cards.a.file": "agdisc: {cards: {a: {file: " + file + "}}}\n",
+			"teams.help.card":     "teams: {help: {card: " + file + ", title: Help, default: a, members: {a: {agent: a, title: A, description: d}}}}\n",
+		} {
+			got := warningsOf(t, yaml+"access: {rules: [{identity: '**'}]}\n", 0o600)
+			if text := key + " is no card of A2A: " + want; strings.Contains(got, text) != (want != "") || want == "" && strings.Contains(got, "no card") {
+				t.Errorf("%s: %s: warnings %q, want %q", key, card, got, want)
+			}
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/workers"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 )
 
@@ -197,13 +198,24 @@ func (p *Plan) services(c *config.Config) error {
 		return err
 	}
 	_ = b.Close()
-	if _, err := served.NewCards(c); err != nil {
+	cards, err := served.NewCards(c)
+	if err != nil {
 		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.AGDISC.Cards)) {
+		cards.Card(id, func(card agdisc.Card, _ error) { p.card("agdisc.cards."+id+".file", card.Payload) })
 	}
 	if _, err := served.NewVerifiers(c, nil, nil); err != nil {
 		return err
 	}
 	return mcpservers.CheckTools(c)
+}
+
+// card warns of a card that clients of A2A may refuse.
+func (p *Plan) card(key string, octets []byte) {
+	if err := agdisc.CheckA2A(octets); err != nil {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s is no card of A2A: %v; it is served as it is, and clients of A2A may refuse it", key, err))
+	}
 }
 
 func service(a *config.Access, name, at string, names []string, profile, operation string) PlanService {

@@ -8,8 +8,10 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
+	"github.com/slimwire/swp/profiles/agdisc"
 )
 
 // PlanTeam is a team of a Plan.
@@ -29,6 +31,13 @@ func (p *Plan) teams(c *config.Config) error {
 	send := "a2a/" + a2abinding.Version + "/" + a2abinding.SendMessage
 	for _, name := range slices.Sorted(maps.Keys(c.Teams)) {
 		conf := c.Teams[name]
+		if conf.Card != "" {
+			octets, err := part.ReadUpTo(conf.Card, agdisc.MaxCard)
+			if err != nil {
+				return fmt.Errorf("teams.%s.card: %w", name, err)
+			}
+			p.card("teams."+name+".card", octets)
+		}
 		one := PlanTeam{Name: name, Default: conf.Default, Members: []string{}, Denied: []string{}}
 		for _, id := range slices.Sorted(maps.Keys(conf.Members)) {
 			agent := conf.Members[id].Name(id)

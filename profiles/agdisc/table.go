@@ -2,8 +2,10 @@ package agdisc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -60,6 +62,27 @@ func RevisionOf(payload []byte) string {
 		return version
 	}
 	return HashOf(payload)
+}
+
+// required are the members of a card that A2A 1.0 requires, except supportedInterfaces: an
+// endpoint of SWP has other ways to the agent.
+var required = []string{"name", "description", "version", "capabilities", "defaultInputModes", "defaultOutputModes", "skills"}
+
+// CheckA2A returns an error if a card is not a JSON object, or lacks members that A2A 1.0
+// requires. The profile carries any card.
+func CheckA2A(payload []byte) error {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(payload, &members) != nil || members == nil {
+		return errors.New("not a JSON object")
+	}
+	missing := slices.DeleteFunc(slices.Clone(required), func(name string) bool {
+		value, there := members[name]
+		return there && string(value) != "null"
+	})
+	if len(missing) > 0 {
+		return fmt.Errorf("without %s", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // Agents implements Source.

@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/worker"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -85,6 +86,9 @@ func (f *flags) work(ctx context.Context, address string, command []string, o wo
 		var err error
 		if card, err = cli.ReadFile(o.card); err != nil {
 			return err
+		}
+		if err := agdisc.CheckA2A(card); err != nil {
+			f.warnf("--card %s is no card of A2A: %v; clients of A2A may refuse it", o.card, err)
 		}
 	}
 	options, err := f.options(address)
