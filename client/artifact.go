@@ -78,7 +78,7 @@ func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 			}
 		}
 		if u.Size > smallChunk {
-			_, _ = c.Info(ctx) // for the limits of the peer; one that does not say them may have smaller ones
+			c.fit(ctx, &u)
 		}
 		u.Sync = c.sync
 		return u.Send(ctx, c.Session)
@@ -87,6 +87,29 @@ func (t *Transfer) Put(ctx context.Context, u artifact.Upload) error {
 
 // smallChunk is the size of an upload that fits the limits of any reasonable peer.
 const smallChunk = 32 << 10
+
+// fit asks the peer for its limits, and each partner to which an upload is forwarded. The chunks
+// fit the answers; an endpoint without an answer may have smaller limits.
+func (c *Client) fit(ctx context.Context, u *artifact.Upload) {
+	if _, err := c.Info(ctx); err != nil {
+		return
+	}
+	on := c.there()
+	if on.partners == "" {
+		on, _, _ = c.atPartner(ctx, u.ArtifactID)
+	}
+	if on.partners == "" {
+		return
+	}
+	names := strings.Split(on.partners, "/")
+	for n := range names {
+		var info rpc.Info
+		far := profiles.Toward(c.peer, strings.Join(names[:n+1], "/"))
+		if rpc.CallJSON(ctx, far, rpc.MethodInfo, nil, &info) == nil {
+			u.Fit(info.Offer().Limits)
+		}
+	}
+}
 
 // ErrReplaces is wrapped by the error of an upload that would replace an artifact of this
 // identity.

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,11 +42,21 @@ type Upload struct {
 	Progress func(durable uint64)
 }
 
+const defaultChunk = 256 << 10
+
+// Fit makes the chunks fit the known limits of an endpoint to which the upload is forwarded.
+func (u *Upload) Fit(l profiles.Limits) {
+	u.Chunk = cmp.Or(u.Chunk, defaultChunk)
+	for _, room := range []int{l.Payload, l.Frame - l.Extensions - envelopeRoom} {
+		if room > 0 {
+			u.Chunk = max(1, min(u.Chunk, room-chunkRoom-len(u.ArtifactID)))
+		}
+	}
+}
+
 func (u *Upload) withDefaults() Upload {
 	o := *u
-	if o.Chunk == 0 {
-		o.Chunk = 256 << 10
-	}
+	o.Chunk = cmp.Or(o.Chunk, defaultChunk)
 	if o.Window == 0 {
 		o.Window = 16
 	}
@@ -202,10 +213,12 @@ func readAck(env *e1.Envelope, id string, index uint64) error {
 }
 
 // chunkRoom is an upper bound of the octets of a chunk besides its data and the id of its
-// artifact, chunkExtensions of the extensions that are sent with one.
+// artifact, chunkExtensions of the extensions that are sent with one, and envelopeRoom of an
+// envelope besides its extensions and its payload.
 const (
 	chunkRoom       = 64
 	chunkExtensions = 512
+	envelopeRoom    = 128
 )
 
 // chunk sends the next chunk.
