@@ -120,7 +120,7 @@ func (t *SDLTrust) open(e *sdl.Envelope) (*sdl.Envelope, error) {
 // answer is an error, the error is an *SDLError; that one is unsigned if the server could
 // not read the request.
 func (c *Client) AskSDL(ctx context.Context, form sdl.Form, request canonical.Value, trust SDLTrust) (*sdl.Envelope, error) {
-	asked, refused := sdl.Validate(request, sdl.Options{})
+	asked, refused := sdl.Validate(request, sdl.Options{OtherTypes: true})
 	if refused != nil {
 		return nil, refused
 	}

@@ -26,6 +26,9 @@ func (e *Envelope) CheckPayload(payload canonical.Value) *Error {
 			return badSchema("the schema of the envelope: %v", err)
 		}
 	}
+	if builtIn.compiled == nil { // of OtherTypes
+		return nil
+	}
 	if err := builtIn.compiled.Validate(payload); err != nil {
 		return badSchema("the schema of %s: %v", e.CT, err)
 	}

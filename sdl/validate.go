@@ -12,6 +12,10 @@ type Options struct {
 	Versions VersionPolicy
 	Now      func() time.Time // default time.Now
 
+	// OtherTypes allows content types NAME.vN beside the nine, for the sender of a request:
+	// perhaps the receiver knows more. Their payload has the schema of the envelope alone.
+	OtherTypes bool
+
 	// Fetch loads the JSON object at the address of a descriptor of kind uri, within its
 	// own limits of time and size. Validate checks its hash. Nil, the default, refuses such
 	// descriptors.
@@ -33,7 +37,7 @@ type Envelope struct {
 	TS       time.Time
 	Type     string // one of TypeReq, TypeRes, TypeEvt
 	From, To Identity
-	CT       string // one of ContentTypes
+	CT       string // one of ContentTypes, or another with Options.OtherTypes
 	Schema   Descriptor
 	Payload  canonical.Value // null while it is encrypted
 	Trace    *Trace          // nil if there is none
@@ -110,7 +114,8 @@ var rows = []func(*Envelope) *Error{
 		return nil
 	},
 	func(e *Envelope) *Error {
-		if !IsContentType(e.CT) {
+		_, _, named := ParseContentType(e.CT)
+		if !IsContentType(e.CT) && !(named && e.o.OtherTypes) {
 			return &Error{UnsupportedCT, true, object(member("supported_ct", canonical.Strings(contentTypes...))), "unknown content type"}
 		}
 		return nil

@@ -357,3 +357,25 @@ func TestPR18SchemasElsewhereAreRefusedOrHeldToTheirHash(t *testing.T) {
 		}
 	}
 }
+
+// A sender may send a content type that only the receiver knows; its payload has the schema of the
+// envelope. A receiver refuses it.
+func TestOtherTypesAreForSendersAlone(t *testing.T) {
+	schema := `{"kind":"embedded","id":"sha256:a2c799262a3ce3c19ef5cdd983bf3d12b43ab3c426227091b909dcb7054738c0","embedded":{"type":"object"}}`
+	for _, test := range []struct{ ct, payload, want string }{
+		{"task.v9", `{"kind":"task.v9"}`, "accepted"},
+		{"another.v1", `{}`, "accepted"},
+		{"task.v9", `[]`, badSchema},
+		{"task", `{}`, unknownCT},
+		{"task.vx", `{}`, unknownCT},
+		{sdl.CTTask, `{}`, badSchema},
+	} {
+		v := set(t, set(t, state(t).With("ct", canonical.String(test.ct)), "schema", schema), "payload", test.payload)
+		if got := validate(v, sdl.Options{OtherTypes: true}); got != test.want {
+			t.Errorf("%s %s: %s, want %s", test.ct, test.payload, got, test.want)
+		}
+		if got := validate(v, sdl.Options{}); test.ct != sdl.CTTask && got != unknownCT {
+			t.Errorf("%s %s: %s of a receiver, want %s", test.ct, test.payload, got, unknownCT)
+		}
+	}
+}
