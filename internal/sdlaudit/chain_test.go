@@ -232,6 +232,25 @@ func TestAChainContinuesAfterATornTail(t *testing.T) {
 	}
 }
 
+// A process that was killed while it looked for room has left zeros behind the last entry.
+func TestZerosOfATrialAreATornTail(t *testing.T) {
+	for kept := range 2 {
+		path := written(t, signer, kept)
+		write(t, path, append(read(t, path), make([]byte, 32<<10)...))
+		if r, faults := verify(t, path, true); r.Entries != kept || r.Torn != 32<<10 || r.Faults != 0 {
+			t.Errorf("after %d entries: %+v\n%s", kept, r, faults)
+		}
+		c := open(t, path, 1<<20)
+		if c.Cut() != 32<<10 {
+			t.Errorf("after %d entries: %d octets removed", kept, c.Cut())
+		}
+		add(t, c, signer, 9)
+		if r, faults := verify(t, path, true); r.Entries != kept+1 || r.Faults != 0 || r.Torn != 0 {
+			t.Errorf("after %d entries, continued: %+v\n%s", kept, r, faults)
+		}
+	}
+}
+
 func TestAFileOfOthersIsNotContinued(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chain.jsonl")
 	changed := read(t, written(t, signer, 2))

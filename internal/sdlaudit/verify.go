@@ -68,7 +68,7 @@ func Verify(ctx context.Context, o Verification) (r Result, err error) {
 	}
 	prev := canonical.Value{} // null in the first entry
 	known := true             // whether prev is that of the line before
-	in := bufio.NewReaderSize(f, maxLine)
+	in := bufio.NewReaderSize(f, maxLine+1)
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
