@@ -268,19 +268,20 @@ func checkPatterns(p *problems, key string, patterns List) {
 	}
 }
 
-// checkNames refuses patterns that match nobody, because they have capitals where identities
-// have none: a denial that denies nobody must not look like one.
+// checkNames refuses patterns that match nobody, because identities are written otherwise: a
+// denial that denies nobody must not look like one.
 func checkNames(p *problems, key string, patterns List) {
 	checkPatterns(p, key, patterns)
 	for i, pattern := range patterns {
 		if lower := Lowered(pattern); lower != pattern {
-			p.addItem(key, i, "%.200q matches nobody, because scheme and host of identities are in lower case; write %.200q", pattern, lower)
+			p.addItem(key, i, "%.200q matches nobody, because identities have scheme and host in lower case, and %%3A before the port of a did:web; write %.200q", pattern, lower)
 		}
 	}
 }
 
 // Lowered returns an identity, or a pattern of identities, with its scheme and host in lower
-// case, as certificates are compared. A name without a scheme is one of DNS.
+// case, and the colon before the port of a did:web as %3A, as certificates are compared. A name
+// without a scheme is one of DNS.
 func Lowered(identity string) string {
 	scheme, rest, isURI := strings.Cut(identity, ":")
 	if !isURI {
@@ -291,7 +292,10 @@ func Lowered(identity string) string {
 		end := 2 + strings.IndexByte(rest[2:]+"/", '/')
 		host, path = rest[:end], rest[end:]
 	}
-	return strings.ToLower(scheme+":"+host) + path
+	if scheme = strings.ToLower(scheme); scheme == "did" && strings.HasPrefix(rest, "web:") {
+		path = strings.Replace(path, "%3a", "%3A", 1)
+	}
+	return scheme + ":" + strings.ToLower(host) + path
 }
 
 // checkIdentities refuses patterns that match identities of trust domains which they do

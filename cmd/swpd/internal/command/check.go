@@ -109,7 +109,7 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 func onBehalf(as, caller string) (string, error) {
 	for flag, name := range map[string]string{"--as": as, "--for": caller} {
 		if lower := config.Lowered(name); lower != name {
-			return "", fmt.Errorf("check %s: %.200q is nobody, because scheme and host of identities are in lower case; ask about %.200q", flag, name, lower)
+			return "", fmt.Errorf("check %s: %.200q is nobody, because identities have scheme and host in lower case, and %%3A before the port of a did:web; ask about %.200q", flag, name, lower)
 		}
 	}
 	switch {
