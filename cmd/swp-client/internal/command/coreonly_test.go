@@ -30,9 +30,12 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
+	carriage "github.com/slimwire/swp/profiles/sdl"
 	"github.com/slimwire/swp/profiles/slip"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/profiles/tooldisc"
+	"github.com/slimwire/swp/sdl"
+	"github.com/slimwire/swp/sdl/serve"
 )
 
 // coreOnly is a peer of raw sockets that knows frames, envelopes and one profile, as its
@@ -234,6 +237,22 @@ func deliveries(env *e1.Envelope) []e1.Envelope {
 	return one(relay.TypeAck, &relay.Ack{DeliveryID: m.DeliveryID})
 }
 
+// envelopes answers requests of A2A-SDL, of whatever sender.
+func envelopes(t *testing.T) func(*e1.Envelope) []e1.Envelope {
+	t.Helper()
+	s, err := serve.New(serve.Options{Tools: serve.ToolSet{"sys.ping": serve.Ping}, Compat: serve.Compat{NoToolPolicyAllows: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(env *e1.Envelope) []e1.Envelope {
+		form, refused := sdl.FormOf(env.Payload)
+		if env.MsgType != carriage.TypeReq || refused != nil {
+			return nil
+		}
+		return []e1.Envelope{{MsgType: carriage.TypeRes, Payload: s.Handle(t.Context(), env.Payload, form, serve.Caller{}).Answer}}
+	}
+}
+
 // traced keeps the trace context of the only connection that there is at a time.
 func traced() func(*e1.Envelope) []e1.Envelope {
 	var kept atomic.Pointer[obs.Doc]
@@ -311,6 +330,9 @@ func TestClientAtAPeerThatKnowsCoreAndOneProfile(t *testing.T) {
 		{"policy set", "no_pii=true", policyhint.ProfileID, hinted, done(`"key":"no_pii"`)},
 		{"relay publish", "topic payload", relay.ProfileID, deliveries, done(`"delivery_id"`)},
 		{"obs set", "--traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", obs.ProfileID, traced(), done("0af7651916cd43dd8448eb211c80319c")},
+		{"sdl send", "{} --tool sys.ping --from did:key:a --to did:key:b", carriage.ProfileID, envelopes(t), done(`"pong":true`)},
+		{"sdl send", "{} --tool none --from did:key:a --to did:key:b", carriage.ProfileID, envelopes(t), [2]outcome{{1, `"ok":false`, "the tool has failed"}, {1, `"ok":false`, "the tool has failed"}}},
+		{"sdl send", "{} --tool sys.ping --from did:key:a --to did:key:b", state.ProfileID, states(), answer("probably it does not serve the profile of the message")},
 		{"slip send", "hello", slip.ProfileID, silentProfile, [2]outcome{{0, `"msg_id":.*"confirmed":false`, noSync}, {1, "^$", needsRPC}}},
 	} {
 		for i, want := range r.want {

@@ -250,7 +250,7 @@ func sdlAdvice(err error) error {
 	}
 	switch reason, _ := refused.Details.Get("reason").Text(); reason {
 	case "":
-		return advise(err, "The agent_id has to be one that this identity may use, and the key one that the receiver trusts.")
+		return advise(err, "The agent_id has to be one that this identity may use, the key one that the receiver trusts, and --to the agent of that endpoint.")
 	case carriage.DetailNotServed:
 		return advise(err, "Its operator has to set sdl.agent_id, sdl.keys and, for tools, sdl.tools.allow in the configuration of swpd. An endpoint that only\npasses envelopes on needs none of these: give the address of the partner (ADDR/PARTNER), or have sdl.routes name it.")
 	case sdl.ReasonNoAnswerKey:
