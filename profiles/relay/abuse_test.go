@@ -281,3 +281,41 @@ func TestDeliveriesOverRealTransports(t *testing.T) {
 		})
 	}
 }
+
+// What the relay keeps for an agent is for those who may use its agent_id, whatever a rule says
+// of topics.
+func TestPR20TopicsOfAnotherProfileAreReadByTheirAgentsOnly(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		may := new(atomic.Bool)
+		may.Store(true)
+		s := serve(t, kind, relay.Options{
+			Behind: behind,
+			MayUse: func(identity, agentID string) bool {
+				return identity == consumer && agentID == "archivist" && may.Load()
+			},
+		})
+		c, o := s.dial(consumer), s.dial(other)
+		for _, topic := range []string{"slip/archivist", "sdl/archivist"} {
+			_, err := o.relay.Consume(t.Context(), o, topic, 0)
+			wantRPCError(t, err, rpc.CodeUnauthorized)
+			_, err = c.relay.Consume(t.Context(), c, topic+"/x", 0)
+			wantRPCError(t, err, rpc.CodeUnauthorized)
+			_, err = c.relay.Consume(t.Context(), c, "b/"+topic+"x", 0)
+			wantRPCError(t, err, rpc.CodeUnauthorized)
+		}
+		o.consume("orders/slip/archivist", 0)
+		in := c.consume("slip/archivist", 0)
+		if err := s.set.Relay.Keep(t.Context(), publisher, &relay.Publication{ID: []byte("1"), Topic: "slip/archivist", Payload: []byte("payload of 1")}); err != nil {
+			t.Fatal(err)
+		}
+		ack(t, receive(t, in, "1"))
+		// A right that is taken away is gone within a second.
+		may.Store(false)
+		time.Sleep(time.Second)
+		if err := s.set.Relay.Keep(t.Context(), publisher, &relay.Publication{ID: []byte("2"), Topic: "slip/archivist"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := in.Recv(t.Context())
+		wantRPCError(t, err, rpc.CodeUnauthorized)
+	})
+}

@@ -66,6 +66,7 @@ var (
 	errNoRelay  = domain(profiles.NotFound, DetailUnknown, CodeNotFound, "nothing is relayed here")
 	errDenied   = &profiles.Error{Code: profiles.SecurityPolicy, Text: "relay: not allowed on this topic", Denied: true}
 	errOwned    = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "relay_owned", Text: "relay: the topic belongs to another profile, which alone publishes to it", Denied: true}
+	errAgent    = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "agent_id", Text: "relay: the topic is of an agent_id that is not for this identity", Denied: true}
 	errEnding   = profiles.Busy("closed", "relay: this endpoint is shutting down")
 )
 

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -35,6 +36,7 @@ type attachment struct {
 	call     profiles.Pending
 	identity string
 	topic    string // here
+	at       place  // of the topic
 	named    string // topic as given by the consumer
 	places   int
 	ready    chan struct{} // one slot; filled when outbox is not empty
@@ -72,12 +74,15 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 		return err
 	}
 	a := &attachment{
-		s: s, call: call, identity: call.Peer().Identity, topic: string(topic), named: p.Topic, seat: new(seat),
+		s: s, call: call, identity: call.Peer().Identity, topic: string(topic), at: at, named: p.Topic, seat: new(seat),
 		places: min(p.MaxInFlight, s.limits.Load().MaxInFlight), ready: make(chan struct{}, 1),
 	}
 	call.About("relay", "consume", a.topic)
-	if !profiles.Allowed(call, s.opts.Access, a.identity, "relay", "consume", a.topic) {
+	switch {
+	case !profiles.Allowed(call, s.opts.Access, a.identity, "relay", "consume", a.topic):
 		return errDenied
+	case !profiles.Allowed(call, hearing{a}, a.identity, "relay", "consume", a.topic):
+		return errAgent
 	}
 	profiles.Learn(call.Session(), profiles.Offer{Profiles: []uint64{ProfileID}}) // it asks for deliveries
 	s.meet(call.Session(), call.Peer())
@@ -186,14 +191,33 @@ func (a *attachment) left() {
 	a.outbox = nil
 }
 
+// hearing is the part of Access that decides about topics of other profiles: a consumer needs
+// the right to the agent_id in the topic.
+type hearing struct{ *attachment }
+
+func (h hearing) Allowed(identity, _, _, _ string) bool {
+	for _, o := range h.s.opts.Owned {
+		if agentID, ok := strings.CutPrefix(h.at.topic, o.Prefix); ok && !h.s.opts.MayUse(identity, agentID) {
+			return false
+		}
+	}
+	return true
+}
+
 // allowed checks Access, at most once a second.
-func (a *attachment) allowed() bool {
+func (a *attachment) allowed() error {
 	now := time.Now()
 	if !a.checked.IsZero() && now.Sub(a.checked) < time.Second {
-		return true
+		return nil
 	}
 	a.checked = now
-	return a.s.opts.Access.Allowed(a.identity, "relay", "consume", a.topic)
+	switch {
+	case !a.s.opts.Access.Allowed(a.identity, "relay", "consume", a.topic):
+		return errDenied
+	case !hearing{a}.Allowed(a.identity, "relay", "consume", a.topic):
+		return errAgent
+	}
+	return nil
 }
 
 // run sends deliveries in order until the consumer is gone.
@@ -220,9 +244,9 @@ func (a *attachment) run() {
 				s.endLease(it, unmade)
 				return
 			}
-			if !a.allowed() {
+			if err := a.allowed(); err != nil {
 				s.endLease(it, unmade)
-				a.fail(errDenied)
+				a.fail(err)
 				return
 			}
 			a.deliver(it)

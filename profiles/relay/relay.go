@@ -79,9 +79,9 @@ const (
 
 // Owned are topics that belong to another profile. That profile decides who may speak there
 // and stores the deliveries by Keep; a RELAY_PUBLISH to such a topic, here or at a partner, is
-// refused. A rule decides who consumes.
+// refused. A consumer needs a rule and the right to the agent_id (MayUse).
 type Owned struct {
-	Prefix string // of the topics
+	Prefix string // of the topics; the agent_id of the receiver follows
 
 	// Endpoints lets this endpoint itself (Self) and partners publish to such topics of this
 	// endpoint: their profile has decided who speaks, and may have stored the delivery while
@@ -105,6 +105,10 @@ type Options struct {
 
 	// Owned are the topics of other profiles.
 	Owned []Owned
+
+	// MayUse reports whether an identity may use an agent_id, here or at a partner. It is
+	// called like Access. Nil: any may.
+	MayUse func(identity, agentID string) bool
 
 	// Self returns the identity of this endpoint, under which its components publish. Nil:
 	// they do not.
@@ -213,6 +217,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Access == nil {
 		o.Access = profiles.Everyone
+	}
+	if o.MayUse == nil {
+		o.MayUse = func(string, string) bool { return true }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

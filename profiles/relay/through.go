@@ -119,9 +119,10 @@ func (a *attachment) once(ctx context.Context, at place, attached func(places in
 			return true, err
 		case err != nil:
 			return way.Ended(err)
-		case !a.allowed():
+		}
+		if err := a.allowed(); err != nil {
 			_ = d.Nack(true, reasonDetached)
-			return false, errDenied
+			return false, err
 		}
 		a.hand(d, way.Session.Context())
 	}

@@ -103,7 +103,8 @@ func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
 
 // Offer implements part.Part.
 func (g *Guard) Offer(o *all.Options) error {
-	o.Access, o.Relay.Denied = g, func(identity string) bool { return g.policy.Load().Denied(identity) }
+	o.Access, o.Relay.MayUse = g, g.MayUse
+	o.Relay.Denied = func(identity string) bool { return g.policy.Load().Denied(identity) }
 	return nil
 }
 
