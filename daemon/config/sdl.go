@@ -204,6 +204,9 @@ func (c *Config) checkSDL(p *problems) {
 	}
 	c.checkSDLSchemas(p)
 	s.checkAudit(p)
+	if s.Rate != defaultSDL().Rate && s.Socket == "" && c.HTTP.Address == HTTPOff {
+		p.add("sdl.rate", "has values while http.address is off and sdl.socket is not set, so that all envelopes come over SWP; set one of them")
+	}
 	if most := 24 * time.Hour; s.Replay.Window <= 0 || s.Replay.Window > most {
 		p.add("sdl.replay.window", "is %v, want more than 0 and at most %v", s.Replay.Window, most)
 	}

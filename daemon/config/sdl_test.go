@@ -84,13 +84,30 @@ func TestSDLIsChecked(t *testing.T) {
 		"{agent_id: a, schemas: {hosts: [h], networks: [h]}}":              `sdl.schemas.networks[0]: "h" is neither`,
 		"{agent_id: a, schemas: {hosts: [h], ca: none}}":                   "sdl.schemas.ca: ",
 		"{schemas: {hosts: [h]}}":                                          "sdl.agent_id: missing",
+		"{agent_id: a, rate: {burst: 511}}":                                "sdl.rate: has values while http.address is off and sdl.socket is not set",
+		"{agent_id: a, rate: {per_second: 0}}":                             "sdl.rate: has values while",
+		"{agent_id: a, socket: s, rate: {burst: 0}}":                       "sdl.rate.burst: is 0, want 1 to 65536",
+		"{agent_id: a, socket: s, rate: {per_second: 65537}}":              "sdl.rate.per_second: is 65537, want 0 to 65536",
+		"{agent_id: a, audit: {fail: open}}":                               "sdl.audit: has fail or size while",
+		"{agent_id: a, audit: {size: 2GiB}}":                               "sdl.audit: has fail or size while",
+		"{agent_id: a, audit: {enabled: true, fail: never}}":               `sdl.audit.fail: is "never", want closed, open`,
+		"{agent_id: a, audit: {enabled: true, size: 1023KiB}}":             "sdl.audit.size: is 1023KiB, want at least 1MiB",
+		"{audit: {enabled: true}}":                                         "sdl.agent_id: missing",
 		"{agent_id: a, limits: {hops: 65}}":                                "sdl.limits.hops: is 65",
 	} {
 		if _, err := load(t, d, valid+"sdl: "+text+"\n"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := load(t, d, valid+"sdl:\n"); err != nil {
-		t.Errorf("an empty section: %v", err)
+	for name, text := range map[string]string{
+		"an empty section":           "sdl:\n",
+		"an audit chain":             "sdl: {agent_id: a, audit: {enabled: true, fail: open, size: 1MiB}}\n",
+		"a rate of the socket":       "sdl: {agent_id: a, socket: s, rate: {burst: 1, per_second: 0}}\n",
+		"a rate of the HTTP front":   "sdl: {agent_id: a, rate: {burst: 1}}\nhttp: {address: '127.0.0.1:0', anonymous: x}\n",
+		"a rate that is the default": "sdl: {agent_id: a, rate: {burst: 512, per_second: 256}}\n",
+	} {
+		if _, err := load(t, d, valid+text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
