@@ -111,7 +111,7 @@ func TestASenderObeysTheLimitsOfItsPeer(t *testing.T) {
 		}
 		_, err := rpc.Call(t.Context(), lane, rpc.MethodEcho, make([]byte, 64<<10))
 		var fault *profiles.Error
-		if !errors.As(err, &fault) || fault.Detail != profiles.PayloadTooLarge.String() {
+		if !errors.As(err, &fault) || fault.Detail != profiles.PayloadTooLarge.String() || !strings.Contains(fault.Text, ": 65536 octets, 65536 for the payload") {
 			t.Errorf("%s: above the limit: %v", address, err)
 		}
 		if err := echo(t, s); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -105,7 +106,11 @@ func (o *output) sizeOf(env *e1.Envelope) (int, error) {
 			size = env.Size()
 		}
 		if !o.allows(env, size) {
-			return 0, &profiles.Error{Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(), Text: "message above the size limit"}
+			most := o.l.s.limits()
+			return 0, &profiles.Error{
+				Code: profiles.Internal, Detail: profiles.PayloadTooLarge.String(),
+				Text: fmt.Sprintf("a message of %d octets is above the limits of the other end or of this one: %d octets, %d for the payload", size, most.Frame, most.Payload),
+			}
 		}
 	}
 	return size, nil
