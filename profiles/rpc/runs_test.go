@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store"
@@ -402,6 +403,71 @@ func TestCallsUnderKeysAreBounded(t *testing.T) {
 	next := a.start(ask("aa", "test.slow", "x", "another"))
 	<-started
 	next.want("resp aa x #6")
+}
+
+func TestFairnessOfCallsUnderKeys(t *testing.T) {
+	effort.Unwatched(t)
+	params := strings.Repeat("x", 4<<20)
+	running := func(flooded bool) int {
+		started, gates := make(chan string), sync.Map{}
+		held := func(p *rpc.Pending, in []byte) error {
+			key, _, _ := strings.Cut(string(in[:20]), " ")
+			go func() {
+				started <- key
+				gate, _ := gates.Load(key)
+				<-gate.(chan struct{})
+				_ = p.Return(nil)
+			}()
+			return nil
+		}
+		p := newProfile(t, rpc.Options{Methods: map[string]rpc.Method{"test.held": {Held: held}}, Outcomes: openStore(t, "", nil)})
+		peers := map[string]*peer{fairtest.Alice: dial(t, fairtest.Alice, p), fairtest.Mallory: dial(t, fairtest.Mallory, p)}
+		type call struct {
+			key    string
+			answer chan []string
+		}
+		calls, n := map[string][]call{}, 0
+		take := func(who string) bool {
+			n++
+			one := call{fmt.Sprint(n), make(chan []string, 1)}
+			gates.Store(one.key, make(chan struct{}))
+			pending := peers[who].start(ask(one.key, "test.held", one.key+" "+params, one.key))
+			go func() { one.answer <- spell(t, pending.wait()) }()
+			select {
+			case <-started:
+				calls[who] = append(calls[who], one)
+				return true
+			case answer := <-one.answer:
+				if want := "err " + one.key + " unavailable retryable"; fmt.Sprint(answer) != "["+want+"]" {
+					t.Errorf("%s: %q, want %s", who, answer, want)
+				}
+				return false
+			}
+		}
+		end := func(who string) {
+			gate, _ := gates.Load(calls[who][0].key)
+			close(gate.(chan struct{}))
+			<-calls[who][0].answer
+			calls[who] = calls[who][1:]
+		}
+		for range 16 {
+			for flooded && take(fairtest.Mallory) {
+			}
+			for take(fairtest.Alice) {
+			}
+			if len(calls[fairtest.Mallory]) > len(calls[fairtest.Alice]) {
+				end(fairtest.Mallory)
+			}
+		}
+		has := len(calls[fairtest.Alice])
+		for who := range calls {
+			for len(calls[who]) > 0 {
+				end(who)
+			}
+		}
+		return has
+	}
+	fairtest.Row(t, "rpc: octets of calls under keys", "calls of 15", running(false), running(true))
 }
 
 func TestAccessIsAskedForEachCall(t *testing.T) {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
@@ -146,4 +148,87 @@ func TestRS25WritesOfOneOwnerLeaveRoomToWaitForAnother(t *testing.T) {
 	if count["mallory"] != 14 || count["alice"] != 2 {
 		t.Errorf("written: %v, want 14 and 2", count)
 	}
+}
+
+// metered are records whose Puts wait until one after the other is let through, once closed is
+// set.
+type metered struct {
+	store.Records
+	closed atomic.Bool
+	next   chan struct{}
+}
+
+func (m *metered) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
+	if !m.closed.Load() {
+		m.Records.Put(space, key, was, owner, value, expires, done)
+		return
+	}
+	go func() {
+		<-m.next
+		m.Records.Put(space, key, was, owner, value, expires, done)
+	}()
+}
+
+func TestFairnessOfWritesThatWait(t *testing.T) {
+	waiting := func(flooded bool) int {
+		records, err := sqlstore.Open(t.Context(), sqlstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = records.Close() }()
+		slow := &metered{Records: records, next: make(chan struct{})}
+		s, err := filestore.Open(t.Context(), filestore.Options{
+			Records: slow, Space: "blobs", Dir: filepath.Join(t.TempDir(), "blobs"), QueueLength: 16, Writers: 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		defer close(slow.next)
+		const rounds = 40
+		for _, owner := range []string{fairtest.Alice, fairtest.Mallory} {
+			for i := range 2 * rounds {
+				if err := upload(s, fmt.Sprint(owner, i), owner, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		slow.closed.Store(true)
+		used := func() fair.Pool { return s.Pools()[2] }
+		written, n := make(chan struct{}, 4*rounds), map[string]int{}
+		fill := func(owner string) {
+			for before := -1; used().Used > before; n[owner]++ {
+				before = used().Used
+				s.Append(fmt.Sprint(owner, n[owner]), 0, 0, []byte("data"), func(_ bool, err error) {
+					if err == nil {
+						written <- struct{}{}
+					}
+				})
+			}
+			n[owner]-- // this one was refused
+		}
+		for round := 0; ; round++ {
+			if flooded {
+				fill(fairtest.Mallory)
+			}
+			fill(fairtest.Alice)
+			if round == rounds {
+				break
+			}
+			for done := false; !done; {
+				select {
+				case slow.next <- struct{}{}:
+				case <-written:
+					done = true
+				}
+			}
+		}
+		for _, use := range used().Most {
+			if use.Identity == fairtest.Alice {
+				return use.Used
+			}
+		}
+		return 0
+	}
+	fairtest.Row(t, "artifacts: writes that wait", "writes of 16", waiting(false), waiting(true))
 }
