@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	carriage "github.com/slimwire/swp/profiles/sdl"
@@ -101,7 +101,7 @@ func DialSDL(ctx context.Context, address string, o SDLDial) (*Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client: %w", err)
 		}
-		w.stream = &unixStream{conn}
+		w.stream = newUnixStream(conn)
 	case o.Events || strings.HasPrefix(u.Scheme, "ws"):
 		if w.stream, err = w.webSocket(ctx); err != nil {
 			return nil, err
@@ -328,26 +328,24 @@ func (m *webStream) write(body []byte) error {
 
 func (m *webStream) close() { _ = m.CloseNow() }
 
-// unixStream is a Unix socket: 4 octets of length, big-endian, and an envelope.
-type unixStream struct{ net.Conn }
+// unixStream is a Unix socket, whose envelopes are in frames.
+type unixStream struct {
+	net.Conn
+	frames *frame.Reader
+}
+
+func newUnixStream(conn net.Conn) *unixStream {
+	return &unixStream{conn, frame.NewReader(conn, frame.Options{Limit: maxSDLAnswer})}
+}
 
 func (f *unixStream) read() ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > maxSDLAnswer {
-		return nil, fmt.Errorf("an envelope of %d octets, of which at most %d are read", n, maxSDLAnswer)
-	}
-	body := make([]byte, n)
-	_, err := io.ReadFull(f, body)
-	return body, err
+	body, err := f.frames.Next()
+	return bytes.Clone(body), err
 }
 
 func (f *unixStream) write(body []byte) error {
 	_ = f.SetWriteDeadline(time.Now().Add(sdlWrite))
-	_, err := f.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body))), body...)) //nolint:gosec // far below
+	_, err := f.Write(frame.Append(nil, body))
 	return err
 }
 

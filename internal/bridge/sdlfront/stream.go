@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/sdl"
@@ -204,16 +205,13 @@ type frames struct {
 	conn   net.Conn
 }
 
-// headSize is the size of the length in front of an envelope.
-const headSize = 4
-
 func (w *frames) read(ctx context.Context, held *memory.Hold) ([]byte, error) {
 	defer context.AfterFunc(ctx, func() { _ = w.conn.SetReadDeadline(time.Now()) })()
 	_ = w.conn.SetReadDeadline(time.Time{}) // the caller may be silent between two envelopes
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var head [headSize]byte
+	var head [frame.HeaderSize]byte
 	if n, err := io.ReadFull(w.conn, head[:1]); n == 0 {
 		return nil, err
 	}
@@ -251,8 +249,7 @@ func late(err error) error {
 
 func (w *frames) write(octets []byte) error {
 	_ = w.conn.SetWriteDeadline(time.Now().Add(w.f.opts.Write))
-	out := binary.BigEndian.AppendUint32(make([]byte, 0, headSize+len(octets)), uint32(len(octets))) //nolint:gosec // below the limit of a message
-	_, err := w.conn.Write(append(out, octets...))
+	_, err := w.conn.Write(frame.Append(nil, octets))
 	return err
 }
 
