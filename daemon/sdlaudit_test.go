@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,6 +150,40 @@ func TestAFullSDLAuditChainFailsAsConfigured(t *testing.T) {
 	}
 }
 
+// An identity without a right to any agent_id asks until it has its share of the chain. The
+// requests of another one are answered, with receipts.
+func TestOP28DeniedRequestsDoNotFillTheAuditChain(t *testing.T) {
+	r := start(t, strings.Replace(sdlOpen, "sdl: {", "sdl: {audit: {enabled: true, size: 1MiB}, ", 1)+
+		"access: {rules: [{identity: 'spiffe://localhost/**'}], agents: [{identity: spiffe://localhost/swp-client, agent_ids: '**'}]}\nlimits: {error_budget: 100000}\n")
+	authority, err := devpki.Open(filepath.Join(r.dir, "pki"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := authority.Issue(filepath.Join(t.TempDir(), "other"), devpki.Request{Name: "spiffe://localhost/other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flood, other := r.speakAs(t, files), r.speak(t)
+	long := canonical.String(strings.Repeat("x", 512))
+	ask := sdlToolCall("sys.ping").With("id", long)
+	ask = ask.With("from", ask.Get("from").With("agent_id", long))
+	code := ""
+	for n := 0; code != "INTERNAL"; n++ {
+		e := flood.ask(t, sdl.JSON, ask)
+		if code = codeOf(e); code != "INTERNAL" && code != "SECURITY_UNSUPPORTED" || n > 1000 {
+			t.Fatalf("%d requests, then %s", n, e.Value.AppendJSON(nil))
+		}
+	}
+	for range 3 {
+		if e := other.ask(t, sdl.JSON, sdlToolCall("sys.ping")); e.CT != sdl.CTToolResult || !e.Value.Get("trace").Has("audit") {
+			t.Errorf("another identity: %s", e.Value.AppendJSON(nil))
+		}
+	}
+	if _, body := r.get("/readyz"); body != "ready\n" {
+		t.Errorf("/readyz says %q", body)
+	}
+}
+
 // fill adds entries to a chain of a megabyte until it is full.
 func fill(t *testing.T, path string) {
 	t.Helper()
@@ -158,8 +193,8 @@ func fill(t *testing.T, path string) {
 	}
 	defer func() { _ = c.Close() }()
 	long := canonical.String(strings.Repeat("x", 30<<10))
-	for c.Ready() == nil {
-		if _, err := c.Add(long, sdlaudit.Signer{}); err != nil {
+	for n := 0; c.Ready(fmt.Sprint(n)) == nil; n++ {
+		if _, err := c.Add(fmt.Sprint(n), long, sdlaudit.Signer{}); err != nil {
 			t.Fatal(err)
 		}
 	}

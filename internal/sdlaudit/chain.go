@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 
 // maxLine limits an entry, in octets with its line feed.
 const maxLine = 32 << 10
+
+// counters is how many counters of octets there are for identities, which a hash assigns.
+const counters = 4096
 
 // Options configure Open.
 type Options struct {
@@ -44,12 +48,17 @@ type Chain struct {
 	last    canonical.Value // hash of the last entry, null if there is none
 	added   uint64          // entries of this process
 	failure error
-	broken  bool      // the failure stays until the file is opened again
-	tried   time.Time // when Ready has last tried to write
+	broken  bool            // the failure stays until the file is opened again
+	tried   time.Time       // when Ready has last tried to write
+	used    [counters]int64 // octets of this file, by identity, since it was opened
+	seed    maphash.Seed
 }
 
 // ErrFull is the failure of a chain whose file has its size.
 var ErrFull = errors.New("sdlaudit: the file is full; move it to an archive: the next request begins a new one")
+
+// ErrShare refuses an entry of an identity that has seven times what is free of the file.
+var ErrShare = errors.New("sdlaudit: this identity has used its share of the audit file; the rest is for others")
 
 // Open continues the chain in a file, or starts one. An incomplete line at the end of the file
 // is removed: its request was not answered. Open fails if the last line is not an entry, or if
@@ -68,7 +77,7 @@ func Open(o Options) (_ *Chain, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("sdlaudit: %w", err)
 	}
-	c := &Chain{o: o, lock: lock}
+	c := &Chain{o: o, lock: lock, seed: maphash.MakeSeed()}
 	if err := c.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("sdlaudit: %s: %w", o.Path, err), lock.Close())
 	}
@@ -97,6 +106,7 @@ func (c *Chain) open() error {
 		return errors.Join(err, f.Close())
 	}
 	c.f, c.end, c.last, c.cut = f, end, last, size-end
+	clear(c.used[:])
 	return nil
 }
 
@@ -127,9 +137,10 @@ func ending(f *os.File) (end int64, last canonical.Value, size int64, err error)
 	return begin + int64(lf) + 1, entry.Get("entry_hash"), size, nil
 }
 
-// Ready returns an error if no entry can be added now. If the file was moved away, it begins a
-// new one. After a failure it tries to write once a second.
-func (c *Chain) Ready() error {
+// Ready returns an error if no entry of an identity can be added now: ErrShare, or the failure of
+// the chain. If the file was moved away, it begins a new one. After a failure it tries to write
+// once a second.
+func (c *Chain) Ready(who string) error {
 	if c.moved() {
 		if err := c.begin(); err != nil {
 			return err
@@ -145,8 +156,14 @@ func (c *Chain) Ready() error {
 		c.tried = now
 		c.fail(c.write(make([]byte, maxLine), true))
 	}
+	if c.failure == nil && *c.of(who) > 7*(c.o.Size-c.end) {
+		return ErrShare
+	}
 	return c.failure
 }
+
+// of returns the counter of an identity. The caller holds mu.
+func (c *Chain) of(who string) *int64 { return &c.used[maphash.String(c.seed, who)%counters] }
 
 // moved reports whether the file is no longer at its path.
 func (c *Chain) moved() bool {
@@ -211,9 +228,10 @@ func (c *Chain) write(octets []byte, trial bool) error {
 	return nil
 }
 
-// Add adds the entry of an event, and returns its receipt when the entry is on the disk.
-func (c *Chain) Add(event canonical.Value, by Signer) (receipt canonical.Value, err error) {
-	entry, n, err := c.add(event, by)
+// Add adds the entry of an event of an identity, and returns its receipt when the entry is on the
+// disk. Ready says whether the identity has room.
+func (c *Chain) Add(who string, event canonical.Value, by Signer) (receipt canonical.Value, err error) {
+	entry, n, err := c.add(who, event, by)
 	if err == nil {
 		err = c.sync(n)
 	}
@@ -223,7 +241,7 @@ func (c *Chain) Add(event canonical.Value, by Signer) (receipt canonical.Value, 
 	return receiptOf(entry), nil
 }
 
-func (c *Chain) add(event canonical.Value, by Signer) (entry canonical.Value, n uint64, err error) {
+func (c *Chain) add(who string, event canonical.Value, by Signer) (entry canonical.Value, n uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken {
@@ -244,6 +262,7 @@ func (c *Chain) add(event canonical.Value, by Signer) (entry canonical.Value, n 
 		return entry, 0, err
 	}
 	c.end += int64(len(line))
+	*c.of(who) += int64(len(line))
 	c.last = entry.Get("entry_hash")
 	c.added++
 	return entry, c.added, nil

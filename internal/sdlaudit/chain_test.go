@@ -19,7 +19,10 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-const kid = "did:web:server.example#1"
+const (
+	kid = "did:web:server.example#1"
+	who = "spiffe://example.org/alice"
+)
 
 func key(name string) ed25519.PrivateKey {
 	seed := sha256.Sum256([]byte(name))
@@ -53,7 +56,7 @@ func open(t *testing.T, path string, size int64) *sdlaudit.Chain {
 
 func add(t *testing.T, c *sdlaudit.Chain, by sdlaudit.Signer, n int) canonical.Value {
 	t.Helper()
-	receipt, err := c.Add(event(n), by)
+	receipt, err := c.Add(who, event(n), by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +284,7 @@ func TestAFileHasItsSizeAtMost(t *testing.T) {
 		c := open(t, path, most)
 		n := 0
 		for ; n < 4; n++ {
-			if _, err := c.Add(event(n), signer); err != nil {
+			if _, err := c.Add(who, event(n), signer); err != nil {
 				if !errors.Is(err, sdlaudit.ErrFull) {
 					t.Fatal(err)
 				}
@@ -306,16 +309,18 @@ func TestAFullChainRefusesUntilItsFileIsMovedAway(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	n := 0
-	for ; c.Ready() == nil; n++ {
-		add(t, c, signer, n)
+	for ; c.Ready(fmt.Sprint(n)) == nil; n++ {
+		if _, err := c.Add(fmt.Sprint(n), event(n), signer); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := c.Ready(); !errors.Is(err, sdlaudit.ErrFull) || n == 0 {
+	if err := c.Ready(who); !errors.Is(err, sdlaudit.ErrFull) || n == 0 {
 		t.Fatalf("%v after %d entries", err, n)
 	}
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Ready(); err != nil {
+	if err := c.Ready(who); err != nil {
 		t.Fatal(err)
 	}
 	if receipt := add(t, c, signer, 0); !receipt.Get("prev_hash").IsNull() {
@@ -331,6 +336,60 @@ func TestAFullChainRefusesUntilItsFileIsMovedAway(t *testing.T) {
 	}
 }
 
+// An identity has at most seven times what is free: alone seven eighths of the file. The chain goes
+// on for others, and for all in a new file. Who has what is forgotten at a restart.
+func TestOP28AnIdentityLeavesAnEighthOfTheFileToOthers(t *testing.T) {
+	const size, entry = 4 << 20, 25 << 10
+	path := filepath.Join(t.TempDir(), "chain.jsonl")
+	c := open(t, path, size)
+	long := canonical.String(strings.Repeat("x", 24<<10))
+	floods := func(c *sdlaudit.Chain) (used int64) {
+		for {
+			switch err := c.Ready(who); {
+			case errors.Is(err, sdlaudit.ErrShare):
+				if c.Err() != nil {
+					t.Errorf("the chain has failed: %v", c.Err())
+				}
+				used, _ = c.Used()
+				return used
+			case err != nil:
+				t.Fatal(err)
+			}
+			if _, err := c.Add(who, long, signer); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first := floods(c)
+	if least, most := int64(size/8*7), int64(size/8*7+entry); first < least || first > most {
+		t.Errorf("one identity has %d octets of %d", first, size)
+	}
+	for n := range 3 {
+		if err := c.Ready("another"); err != nil {
+			t.Fatalf("another identity: %v", err)
+		}
+		if _, err := c.Add("another", event(n), signer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = open(t, path, size)
+	if used := floods(c); used < first || used > size-32<<10 {
+		t.Errorf("after a restart it has %d octets of %d", used, size)
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if again := floods(c); again < first-entry || again > first+entry {
+		t.Errorf("of a new file it has %d octets, of the first one %d", again, first)
+	}
+	if r, faults := verify(t, path+".1", true); r.Faults > 0 || r.Torn > 0 {
+		t.Errorf("%+v\n%s", r, faults)
+	}
+}
+
 func TestEntriesOfManyCallersAreOneChain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chain.jsonl")
 	c := open(t, path, 1<<20)
@@ -338,10 +397,10 @@ func TestEntriesOfManyCallersAreOneChain(t *testing.T) {
 	for i := range 8 {
 		work.Go(func() {
 			for j := range 8 {
-				if _, err := c.Add(event(i*8+j), signer); err != nil {
+				if _, err := c.Add(who, event(i*8+j), signer); err != nil {
 					t.Error(err)
 				}
-				if err := c.Ready(); err != nil {
+				if err := c.Ready(who); err != nil {
 					t.Error(err)
 				}
 			}
@@ -358,10 +417,10 @@ func TestAClosedChainAddsNothing(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Add(event(0), signer); !errors.Is(err, os.ErrClosed) {
+	if _, err := c.Add(who, event(0), signer); !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}
-	if err := c.Ready(); !errors.Is(err, os.ErrClosed) {
+	if err := c.Ready(who); !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,7 @@ func TestAChainGoesOnWhenItsVolumeHasRoomAgain(t *testing.T) {
 	ballast := disktest.Fill(t, dir)
 	n, full := 1, error(nil)
 	for ; full == nil && n < 1000; n++ { // the last block of the file has room for some
-		_, full = c.Add(event(n), signer)
+		_, full = c.Add(who, event(n), signer)
 	}
 	n-- // the last one was not added
 	if !errors.Is(full, syscall.ENOSPC) || !errors.Is(c.Err(), syscall.ENOSPC) || len(told) != 1 {
@@ -39,18 +39,18 @@ func TestAChainGoesOnWhenItsVolumeHasRoomAgain(t *testing.T) {
 	if r, faults := verify(t, path, true); r.Entries != n || r.Torn != 0 || r.Faults != 0 {
 		t.Errorf("full: %+v, want %d entries\n%s", r, n, faults)
 	}
-	if err := c.Ready(); !errors.Is(err, syscall.ENOSPC) {
+	if err := c.Ready(who); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("full: ready, %v", err)
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Second - 1)
-	if err := c.Ready(); !errors.Is(err, syscall.ENOSPC) {
+	if err := c.Ready(who); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("before a second is over: %v", err)
 	}
 	now = now.Add(1)
-	if err := c.Ready(); err != nil || len(told) != 2 || told[1] != nil {
+	if err := c.Ready(who); err != nil || len(told) != 2 || told[1] != nil {
 		t.Fatalf("with room again: %v; told %v", err, told)
 	}
 	add(t, c, signer, n)

@@ -7,6 +7,9 @@ import (
 
 // Audit is an audit chain (A2A-SDL §12). Its methods are called concurrently.
 type Audit interface {
+	// Of returns the chain for the requests of an identity that the carriage authenticated.
+	Of(identity string) Audit
+
 	// Ready returns an error if requests are to be refused because no entry can be added.
 	Ready() error
 
@@ -28,14 +31,14 @@ func (s *Server) unready(err error, body []byte, form sdl.Form, caller Caller) *
 	if unread == nil && mistyped(v, caller) {
 		return &Outcome{Err: refused}
 	}
-	return s.withoutAudit().refuse(v, refused, form)
+	return s.withAudit(nil).refuse(v, refused, form)
 }
 
-// withoutAudit returns the server of refusals that have no entry.
-func (s *Server) withoutAudit() *Server {
-	o := s.o
-	o.Audit = nil
-	return &Server{o: o}
+// withAudit returns the server with another chain; nil for refusals that have no entry.
+func (s *Server) withAudit(a Audit) *Server {
+	with := *s
+	with.o.Audit = a
+	return &with
 }
 
 // unaudited is the refusal of a request that has no entry.

@@ -17,6 +17,12 @@ type ledger struct {
 	events       []canonical.Value
 	ready, fails error
 	silent       bool // adds nothing, and refuses nothing
+	of           []string
+}
+
+func (l *ledger) Of(identity string) serve.Audit {
+	l.of = append(l.of, identity)
+	return l
 }
 
 func (l *ledger) Ready() error { return l.ready }
@@ -54,7 +60,10 @@ func TestEachAnsweredRequestHasAnEntryAndAReceipt(t *testing.T) {
 		{`{"id":"` + strings.Repeat("x", 511) + `é","ct":7}`, `{"request_id":"` + strings.Repeat("x", 511) + `","request_ct":null,"request_from":null,"request_payload_present":false,
 			"response_ct":"error.v1","response_error_code":"BAD_REQUEST"}`},
 	} {
-		out := deliver(t, s, []byte(row.body), serve.Caller{Type: sdl.TypeReq})
+		out := deliver(t, s, []byte(row.body), serve.Caller{Identity: row.body, Type: sdl.TypeReq})
+		if len(l.of) != i+1 || l.of[i] != row.body {
+			t.Errorf("the entry is of %q", l.of)
+		}
 		if len(l.events) != i+1 {
 			t.Fatalf("%d entries after %d requests", len(l.events), i+1)
 		}

@@ -172,6 +172,7 @@ type Outcome struct {
 // handler. The outcome does not alias body.
 func (s *Server) Handle(ctx context.Context, body []byte, form sdl.Form, caller Caller) *Outcome {
 	if s.o.Audit != nil {
+		s = s.withAudit(s.o.Audit.Of(caller.Identity))
 		if err := s.o.Audit.Ready(); err != nil { // before the nonce is recorded
 			return s.unready(err, body, form, caller)
 		}
@@ -196,7 +197,7 @@ func (s *Server) Receive(ctx context.Context, body []byte, form sdl.Form, caller
 
 // Refuse returns the answer to a message that was not read. It adds no entry to Audit.
 func (s *Server) Refuse(err *sdl.Error) *Outcome {
-	return s.withoutAudit().refuse(canonical.Value{}, err, sdl.JSON)
+	return s.withAudit(nil).refuse(canonical.Value{}, err, sdl.JSON)
 }
 
 func (s *Server) refuse(v canonical.Value, err *sdl.Error, form sdl.Form) *Outcome {

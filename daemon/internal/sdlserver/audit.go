@@ -9,18 +9,25 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/sdlaudit"
 	"github.com/slimwire/swp/sdl/canonical"
+	"github.com/slimwire/swp/sdl/serve"
 )
 
 // chained adds the entries of requests to the audit chain. It implements serve.Audit.
 type chained struct {
 	*sdlaudit.Chain
 	by   sdlaudit.Signer
-	open bool // requests without an entry are answered
+	open bool   // requests without an entry are answered
+	who  string // identity of the requests
+}
+
+// Of implements serve.Audit.
+func (c *chained) Of(identity string) serve.Audit {
+	return &chained{c.Chain, c.by, c.open, identity}
 }
 
 // Ready implements serve.Audit.
 func (c *chained) Ready() error {
-	if err := c.Chain.Ready(); !c.open {
+	if err := c.Chain.Ready(c.who); !c.open {
 		return err
 	}
 	return nil
@@ -31,7 +38,7 @@ func (c *chained) Add(event canonical.Value) (canonical.Value, error) {
 	if c.open && c.Err() != nil {
 		return canonical.Value{}, nil
 	}
-	receipt, err := c.Chain.Add(event, c.by)
+	receipt, err := c.Chain.Add(c.who, event, c.by)
 	if c.open {
 		err = nil
 	}
@@ -71,7 +78,7 @@ func (s *Server) chainFailed(err error) {
 // audit has the requests of a language added to the chain, signed with its key.
 func (s *Server) audit(o *language) {
 	if s.chain != nil {
-		o.Audit = &chained{s.chain, sdlaudit.Signer{Key: o.SessionKey, Kid: o.Signer.Kid}, !s.closed()}
+		o.Audit = &chained{Chain: s.chain, by: sdlaudit.Signer{Key: o.SessionKey, Kid: o.Signer.Kid}, open: !s.closed()}
 	}
 }
 
