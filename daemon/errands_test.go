@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/agdisc"
+	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -316,6 +317,45 @@ func TestRS10NothingOfADeniedMessageIsKept(t *testing.T) {
 		r.counts("swpd_in_flight_bytes", "0")
 		if _, text := r.get("/metrics"); !strings.Contains(text, `swpd_denials_total{profile="artifact"}`) || !strings.Contains(text, `swpd_denials_total{profile="state"}`) {
 			t.Errorf("not all was denied by rules: %s", text)
+		}
+	})
+}
+
+// Every peer may call some methods, but the outcome under an idempotency_key is stored, for
+// identities with a rule for the method only.
+func TestRS10NoOutcomeIsKeptForAPeerWithoutARule(t *testing.T) {
+	t.Parallel()
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		r := open(t, "a", "access: {rules: [{identity: 'spiffe://nobody.example/x'}]}\n")
+		s := r.justDial(r.addrs[transport])
+		before := r.metric("swpd_store_used_bytes")
+		for _, method := range all.Open() {
+			if slices.Contains([]string{rpc.MethodPing, rpc.MethodSync, rpc.MethodReceipt}, method) {
+				continue // they ignore the key
+			}
+			_, err := rpc.Invocation{Method: method, Params: []byte("{}"), IdempotencyKey: method}.Call(t.Context(), s)
+			if fault, ok := errors.AsType[*rpc.Error](err); !ok || fault.Code != rpc.CodeUnauthorized {
+				t.Errorf("%s with a key: %v", method, err)
+			}
+		}
+		if got, err := rpc.Call(t.Context(), s, rpc.MethodEcho, []byte("x")); err != nil || string(got) != "x" {
+			t.Errorf("without a key: %q, %v", got, err)
+		}
+		if after := r.metric("swpd_store_used_bytes"); after != before || before == "" {
+			t.Errorf("octets of the store: %s before, %s after", before, after)
+		}
+		r.await(`"profile":"rpc","operation":"call","name":"swp.echo"`)
+
+		r.rewrite("spiffe://nobody.example/x", "**")
+		r.reloaded()
+		call := rpc.Invocation{Method: rpc.MethodEcho, Params: []byte("x"), IdempotencyKey: "k"}
+		for range 2 {
+			if got, err := call.Call(t.Context(), s); err != nil || string(got) != "x" {
+				t.Errorf("with a rule: %q, %v", got, err)
+			}
+		}
+		if after := r.metric("swpd_store_used_bytes"); after == before {
+			t.Error("nothing is stored for an identity with a rule")
 		}
 	})
 }

@@ -236,7 +236,7 @@ func (s *Set) register(opts *Options, lines []line) (err error) {
 		opts.RPC.Brought = append(opts.RPC.Brought, p.Methods...)
 	}
 	open := make(map[string]bool)
-	opts.RPC.Info, opts.RPC.Access = s.info(*opts), withOpen{opts.Access, open}
+	opts.RPC.Info, opts.RPC.Access, opts.RPC.Keeping = s.info(*opts), withOpen{opts.Access, open}, opts.Access
 	if s.rpc, err = rpc.New(opts.RPC); err != nil {
 		return err
 	}

@@ -47,6 +47,7 @@ var (
 	errCancelled     = &Error{Code: CodeCancelled, Message: "cancelled by the caller"}
 	errTimeout       = &Error{Code: CodeTimeout, Message: "the method took too long", Retryable: true}
 	errUnauthorized  = &Error{Code: CodeUnauthorized, Message: "not allowed to call this method"}
+	errKeyDenied     = &Error{Code: CodeUnauthorized, Message: "not allowed to call this method with an idempotency_key"}
 	errKey           = &Error{Code: CodeInvalidRequest, Message: "idempotency_key is not supported for this method"}
 	errKeyLength     = &Error{Code: CodeInvalidRequest, Message: "idempotency_key has more than 256 octets"}
 	errConflict      = &Error{Code: CodeInvalidRequest, Message: "idempotency_key was used with another method or other params"}

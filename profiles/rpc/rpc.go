@@ -69,6 +69,10 @@ type Options struct {
 	// exists. Nil means profiles.Everyone.
 	Access profiles.Access
 
+	// Keeping is asked instead of Access for a call whose outcome is kept under an
+	// idempotency_key, which takes room in Outcomes. Nil: Access.
+	Keeping profiles.Access
+
 	// Brought are the methods of other profiles of the endpoint.
 	Brought []profiles.Method
 
@@ -101,6 +105,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Keeping == nil {
+		o.Keeping = o.Access
+	}
 	if o.ReplayWindow == 0 {
 		o.ReplayWindow = 24 * time.Hour
 	}
@@ -126,7 +133,7 @@ func New(opts Options) (*profiles.Profile, error) {
 	if opts.ReplayWindow < 0 || opts.Handler < 0 {
 		return nil, fmt.Errorf("rpc: replay window %v and handler deadline %v, want neither negative", opts.ReplayWindow, opts.Handler)
 	}
-	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, resolve: opts.Resolve, toward: opts.Toward, identity: opts.Identity}
+	s := &service{methods: make(map[string]*method), live: newTable(), access: opts.Access, keeping: opts.Keeping, resolve: opts.Resolve, toward: opts.Toward, identity: opts.Identity}
 	for name, m := range builtin(&opts) {
 		m.builtin = true
 		s.methods[name] = &method{Method: m, name: name}

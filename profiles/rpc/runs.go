@@ -75,14 +75,14 @@ func (s *service) keyed(req *profiles.Request, in *Req, m *method, left time.Dur
 
 // review ends the calls that the rules would refuse now.
 func (s *service) review() {
-	if s.runs == nil || s.access == nil {
+	if s.runs == nil || s.keeping == nil {
 		return
 	}
 	s.runs.mu.Lock()
 	list := slices.Collect(maps.Values(s.runs.live))
 	s.runs.mu.Unlock()
 	for _, r := range list {
-		if !s.access.Allowed(r.identity, "rpc", "call", r.method.name) {
+		if !s.keeping.Allowed(r.identity, "rpc", "call", r.method.name) {
 			r.interrupt(errUnauthorized)
 		}
 	}

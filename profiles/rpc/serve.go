@@ -18,6 +18,7 @@ type service struct {
 	toward   func(target, name string) (Method, error)
 	live     *table
 	access   profiles.Access // nil allows everything
+	keeping  profiles.Access // the same for calls whose outcome is kept
 	runs     *runs           // nil: idempotency keys are not kept
 }
 
@@ -63,7 +64,9 @@ func (s *service) request(req *profiles.Request, w profiles.Responder) error {
 	req.About("call", name)
 	keyed := len(in.IdempotencyKey) > 0 && m != nil && !m.always
 	switch {
-	case !s.allowed(req, name):
+	case keyed && s.runs != nil && !allowed(req, s.keeping, name):
+		return s.refuse(w, in.RPCID, errKeyDenied)
+	case (!keyed || s.runs == nil) && !allowed(req, s.access, name):
 		return s.refuse(w, in.RPCID, errUnauthorized)
 	case away != nil:
 		return s.refuse(w, in.RPCID, away)
@@ -123,8 +126,8 @@ func subject(m *method, name []byte) string {
 	return m.name
 }
 
-func (s *service) allowed(req *profiles.Request, name string) bool {
-	return s.access == nil || profiles.Allowed(req.Exchange, s.access, req.Identity(), "rpc", "call", name)
+func allowed(req *profiles.Request, a profiles.Access, name string) bool {
+	return a == nil || profiles.Allowed(req.Exchange, a, req.Identity(), "rpc", "call", name)
 }
 
 // act is the call of a method. The built-in methods, and those about their connection, reach

@@ -60,7 +60,7 @@ func printAnswer(w io.Writer, a *check.Answer) {
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	switch {
 	case a.Open:
-		row("yes\tthe method is open to every peer")
+		row("yes\tthe method is open to every peer, without an idempotency_key")
 	case a.Allowed:
 		row("yes\t%s", ruleLine(a.Rule))
 	case a.Deny != nil:
