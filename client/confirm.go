@@ -57,6 +57,26 @@ func dialAgain(ctx context.Context, c *Client) (*Client, error) {
 	return again, nil
 }
 
+// reconnect makes another connection to the endpoint of c, in place of the one that has ended.
+func (c *Client) reconnect(ctx context.Context) error {
+	addr, err := transport.ParseAddr(c.address)
+	if err != nil {
+		return err
+	}
+	conn, err := dial(ctx, addr, c.opts)
+	if err != nil {
+		return c.Explain(err)
+	}
+	_ = c.ep.Close()
+	set, end := c.opts.Profiles, c.end
+	c.opts.Profiles = c.set // goes on
+	if err = c.attach(conn); err != nil {
+		err = errors.Join(err, conn.Close(0))
+	}
+	c.opts.Profiles, c.end = set, end
+	return err
+}
+
 // readBack returns nil if the peer has the states that it has not confirmed, else the error of
 // putting them.
 func (c *Client) readBack(ctx context.Context, failed error, states []state.State) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/profiles/slip"
 	"github.com/slimwire/swp/slip/nslip"
 	"github.com/slimwire/swp/slip/ucr"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // SLIPMessage is a message of nSLIP or SLIP v1.
@@ -84,6 +85,10 @@ func (c *Client) SendSLIP(ctx context.Context, m SLIPMessage) (msgID []byte, err
 	info, err := c.Info(ctx)
 	failed, answered := errors.AsType[*rpc.Error](err)
 	unknown := answered && failed.Code == rpc.CodeUnknownMethod
+	if err != nil && !answered && endpoint.OverProfile(err) && c.admitted(ctx) {
+		err = c.reconnect(ctx) // the peer has ended the connection over swp.info
+		unknown = err == nil
+	}
 	if err != nil && !unknown {
 		return nil, err
 	}

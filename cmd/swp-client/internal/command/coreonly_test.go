@@ -333,7 +333,7 @@ func TestClientAtAPeerThatKnowsCoreAndOneProfile(t *testing.T) {
 		{"sdl send", "{} --tool sys.ping --from did:key:a --to did:key:b", carriage.ProfileID, envelopes(t), done(`"pong":true`)},
 		{"sdl send", "{} --tool none --from did:key:a --to did:key:b", carriage.ProfileID, envelopes(t), [2]outcome{{1, `"ok":false`, "the tool has failed"}, {1, `"ok":false`, "the tool has failed"}}},
 		{"sdl send", "{} --tool sys.ping --from did:key:a --to did:key:b", state.ProfileID, states(), answer("probably it does not serve the profile of the message")},
-		{"slip send", "hello", slip.ProfileID, silentProfile, [2]outcome{{0, `"msg_id":.*"confirmed":false`, noSync}, {1, "^$", needsRPC}}},
+		{"slip send", "hello", slip.ProfileID, silentProfile, [2]outcome{{0, `"msg_id":.*"confirmed":false`, noSync}, {ExitUnconfirmed, `"msg_id":.*"confirmed":false`, lost}}},
 	} {
 		for i, want := range r.want {
 			peer := &coreOnly{profile: r.profile, answer: r.answer, rpc: i == 0}
