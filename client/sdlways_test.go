@@ -114,9 +114,9 @@ func TestASocketThatAnnouncesTooMuchOrEndsIsAnError(t *testing.T) {
 		answer []byte
 		want   string
 	}{
-		"too much": {binary.BigEndian.AppendUint32(nil, 8<<20+1), "at most 8388608"},
+		"too much": {binary.BigEndian.AppendUint32(nil, 8<<20+1), "exceeds limit 8388608"},
 		"nothing":  {nil, "EOF"},
-		"half":     {append(binary.BigEndian.AppendUint32(nil, 10), "half"...), "unexpected EOF"},
+		"half":     {append(binary.BigEndian.AppendUint32(nil, 10), "half"...), "ends inside a frame"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")
