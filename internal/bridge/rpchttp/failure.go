@@ -13,7 +13,7 @@ import (
 )
 
 // fail ends a call that got no proper response.
-func (m *method) fail(p *rpc.Pending, err error) {
+func (m *method) fail(p *work, err error) {
 	if p.Context().Err() != nil {
 		p.Fail(err) // which changes nothing, unless this endpoint stops
 		return
@@ -60,7 +60,7 @@ func (m *method) uncertain(code, message string) *rpc.Error {
 }
 
 // statusError is the ERR for a response that is not 2xx.
-func (m *method) statusError(p *rpc.Pending, r *upstream.Response) error {
+func (m *method) statusError(p *work, r *upstream.Response) error {
 	if r.MediaType() == "application/json" {
 		if body, err := r.Body(); err == nil {
 			if failure, ok := parseError(body); ok {

@@ -49,6 +49,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/fair"
@@ -107,9 +108,10 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 				return fault
 			}
 			params = bytes.Clone(params)
+			w := &work{p, sync.OnceFunc(func() { places.Give(identity) })}
 			go func() {
-				defer places.Give(identity)
-				m.call(p, params)
+				defer w.leave()
+				m.call(w, params)
 			}()
 			return nil
 		}}
@@ -134,7 +136,24 @@ type method struct {
 }
 
 // call makes one call, from its request to its end.
-func (m *method) call(p *rpc.Pending, params []byte) {
+// work is a call with a place at the server. The place is free before the caller has the answer,
+// so that its next call finds it.
+type work struct {
+	*rpc.Pending
+	leave func()
+}
+
+func (w *work) Return(result []byte) error {
+	w.leave()
+	return w.Pending.Return(result)
+}
+
+func (w *work) Fail(err error) {
+	w.leave()
+	w.Pending.Fail(err)
+}
+
+func (m *method) call(p *work, params []byte) {
 	r, err := m.client.Post(p.Context(), m.url, m.header(p, params), params)
 	if err != nil {
 		m.fail(p, err)
@@ -157,7 +176,7 @@ func (m *method) call(p *rpc.Pending, params []byte) {
 	}
 }
 
-func (m *method) header(p *rpc.Pending, params []byte) http.Header {
+func (m *method) header(p *work, params []byte) http.Header {
 	identity := p.Peer().Identity
 	h := http.Header{"Accept": {"application/json, application/x-ndjson, */*"}, "Swp-Peer": {profiles.Link(identity)}}
 	if caller := profiles.For(identity); caller != "" {
@@ -194,7 +213,7 @@ func printable(s string) bool {
 }
 
 // stream sends items on as they come, until the line that ends the call.
-func (m *method) stream(p *rpc.Pending, r *upstream.Response) error {
+func (m *method) stream(p *work, r *upstream.Response) error {
 	for {
 		line, err := r.Line()
 		if err != nil {
