@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -127,6 +129,44 @@ func TestOP26DenialsAboveTheShareOfAnIdentityHaveOneRecord(t *testing.T) {
 		list := o.trail()
 		last := list[len(list)-1]
 		if len(list) != full+1 || last.Times != all-full || last.Operation != "call" || last.Name != "" || last.Outcome != "denied" || last.In == 0 {
+			t.Errorf("%d records, the last %+v", len(list), last)
+		}
+		o.verified()
+	})
+}
+
+// Cancellations of calls that do not exist, and calls of methods that are open to every peer, need
+// no rule. Those of a peer without rules leave the trail to the records of others.
+func TestOP26ExchangesOfAnIdentityWithoutRulesHaveAShare(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		t.Parallel()
+		o := open(t, "a", "audit: {size: 1MiB}\naccess: {rules: [{identity: 'spiffe://nobody.example/x'}]}\n")
+		s := o.mustDial(o.addrs[transport])
+		const full, calls, cancelled = 64, 30, 100
+		for range calls {
+			if _, err := rpc.Call(t.Context(), s.Session, artifact.MethodList, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lane, err := s.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range cancelled {
+			cancel := rpc.Cancel{RPCID: fmt.Append(nil, "nothing ", i)}
+			if err := lane.Send(t.Context(), e1.Envelope{ProfileID: rpc.ProfileID, MsgType: rpc.TypeCancel, Payload: cancel.Append(nil)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rpc.Sync(t.Context(), lane); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.end(); err != nil {
+			t.Fatal(err)
+		}
+		list := o.trail()
+		last := list[len(list)-1]
+		if len(list) != full+1 || last.Times != calls+cancelled-full || last.Operation != "cancel" || last.Outcome != "ok" || last.In == 0 {
 			t.Errorf("%d records, the last %+v", len(list), last)
 		}
 		o.verified()

@@ -76,7 +76,7 @@ func (d *daemon) makeBase() error {
 	// What follows assumes one process: the store, which is open, keeps others out of the data.
 	d.trail, err = trail.New(trail.Options{
 		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
-		Rule: d.guard.RuleOf, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
+		Rule: d.guard.RuleOf, Ruled: d.guard.Ruled, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
 		Roots: d.credentials.RootsOf,
 	})
 	if err != nil {

@@ -227,14 +227,23 @@ func (p *Policy) Reaches(identity, profile, name string) bool {
 	return false
 }
 
+// HasAny reports whether any rule allows the identity anything.
+func (p *Policy) HasAny(identity string) bool {
+	return p.has(identity, func(*rule) bool { return true })
+}
+
 // Has reports whether any rule of a profile allows the identity anything.
 func (p *Policy) Has(identity, profile string) bool {
+	return p.has(identity, func(r *rule) bool { return r.profile.orAll(profile) })
+}
+
+func (p *Policy) has(identity string, is func(r *rule) bool) bool {
 	if p.Denied(identity) {
 		return false
 	}
 	who := profiles.For(identity)
 	for r := range p.rules.of(profiles.Link(identity)) {
-		if r.is(who) && r.profile.orAll(profile) {
+		if r.is(who) && is(r) {
 			return true
 		}
 	}

@@ -211,6 +211,9 @@ func (g *Guard) RuleOf(identity, profile, operation, name string) string {
 	return ""
 }
 
+// Ruled reports whether a rule allows an identity anything.
+func (g *Guard) Ruled(identity string) bool { return g.policy.Load().HasAny(identity) }
+
 // names are the keys of rules, of those that were asked for.
 type names struct{ known sync.Map }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/slimwire/swp/internal/audit"
 )
 
-// merger merges records of denials, so that the denials of one identity do not push the records
-// of others out of the trail. An identity has a record for each of its denials until they fill
-// a sixteenth of the trail, and then one for eight records of others. Further denials
-// are counted, and each kind of them has one record a minute.
+// merger merges records of denials, and of identities without rules, so that one identity does not
+// push the records of others out of the trail. An identity has a record for each such exchange
+// until they fill a sixteenth of the trail, and then one for eight records of others. Further
+// ones are counted, and each kind of them has one record a minute.
 type merger struct {
 	mu sync.Mutex
-	of map[string]*denied // by identity; of a peer with its callers
+	of map[string]*merged // by identity; of a peer with its callers
 }
 
 const (
@@ -26,18 +26,19 @@ const (
 	mostMergings = 4096 // identities; the others share records
 )
 
-// denied is what an identity was denied lately.
-type denied struct {
+// merged is what an identity was denied lately, or did without rules.
+type merged struct {
 	left    float64 // records that it may have
 	seen    uint64  // records in the trail when left was computed
 	records map[kind]*audit.Record
-	since   time.Time // the first denial of records
+	since   time.Time // the first exchange of records
 }
 
-// kind is what merged records have in common. Without a profile it stands for all above the bound.
-type kind struct{ profile, operation, rule, reason string }
+// kind is what merged records have in common. Without a profile it stands for all above the bound
+// with an outcome.
+type kind struct{ profile, operation, outcome, rule, reason string }
 
-// merges reports whether the record of a denial is merged into another. There are written
+// merges reports whether a record is merged into another. There are written
 // records in the trail, of size octets at most.
 func (m *merger) merges(r *audit.Record, written uint64, size int64) bool {
 	m.mu.Lock()
@@ -50,9 +51,9 @@ func (m *merger) merges(r *audit.Record, written uint64, size int64) bool {
 	}
 	if d == nil {
 		if m.of == nil {
-			m.of = make(map[string]*denied)
+			m.of = make(map[string]*merged)
 		}
-		d = &denied{left: float64(share(size)), seen: written, records: make(map[kind]*audit.Record)}
+		d = &merged{left: float64(share(size)), seen: written, records: make(map[kind]*audit.Record)}
 		m.of[who] = d
 	}
 	d.fill(written, size)
@@ -65,11 +66,11 @@ func (m *merger) merges(r *audit.Record, written uint64, size int64) bool {
 	return true
 }
 
-// share is how many records of denials an identity may have in a trail of a size.
+// share is how many such records an identity may have in a trail of a size.
 func share(size int64) int { return int(max(1, size/fullShare/recordSize)) }
 
 // fill adds records for those that the trail has got from others.
-func (d *denied) fill(written uint64, size int64) {
+func (d *merged) fill(written uint64, size int64) {
 	if written > d.seen {
 		d.left += float64(written-d.seen) / refill
 		d.seen = written
@@ -77,17 +78,17 @@ func (d *denied) fill(written uint64, size int64) {
 	d.left = min(d.left, float64(share(size)))
 }
 
-func (d *denied) add(who string, r *audit.Record) {
+func (d *merged) add(who string, r *audit.Record) {
 	if len(d.records) == 0 {
 		d.since = r.Time.Add(-r.Took)
 	}
-	k := kind{r.Profile, r.Operation, r.Rule, r.Reason}
+	k := kind{r.Profile, r.Operation, r.Outcome, r.Rule, r.Reason}
 	if d.records[k] == nil && len(d.records) >= mostKinds {
-		k = kind{}
+		k = kind{outcome: r.Outcome}
 	}
 	sum := d.records[k]
 	if sum == nil {
-		sum = &audit.Record{Identity: who, Profile: k.profile, Operation: k.operation, Rule: k.rule, Reason: k.reason, Outcome: r.Outcome}
+		sum = &audit.Record{Identity: who, Profile: k.profile, Operation: k.operation, Rule: k.rule, Reason: k.reason, Outcome: k.outcome, OK: r.OK}
 		d.records[k] = sum
 	}
 	sum.Times++

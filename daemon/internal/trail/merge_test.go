@@ -24,7 +24,7 @@ func keepingLittle(t *testing.T, dir string) *Trail {
 // denies adds the record of a denial.
 func (t *Trail) denies(identity, name string) {
 	file := t.file.Load()
-	t.appendDenial(file, &audit.Record{
+	t.appendShared(file, &audit.Record{
 		Time: time.Now(), Identity: identity, Profile: "rpc", Operation: "call", Name: name, Outcome: profiles.OutcomeDenied.String(), In: 100, Out: 10,
 	})
 	file.Commit()

@@ -63,6 +63,9 @@ type Options struct {
 	// Rule returns the deciding access rule; empty if access was not checked.
 	Rule func(identity, profile, operation, name string) string
 
+	// Ruled reports whether a rule allows an identity anything.
+	Ruled func(identity string) bool
+
 	// PartnerOf returns the partner that an exchange was forwarded to; empty if none.
 	PartnerOf func(s *profiles.Subject) string
 
@@ -282,8 +285,9 @@ func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 	}
 	rec.Hints = profiles.FormatHints(profiles.AllHints(r.Context))
 	if ledger == nil || begins {
-		if r.Outcome == profiles.OutcomeDenied && !begins && r.Begun == 0 {
-			return t.appendDenial(file, &rec)
+		small := r.Outcome == profiles.OutcomeDenied || rec.Rule == "" && !t.o.Ruled(peer.Identity)
+		if small && !begins && r.Begun == 0 {
+			return t.appendShared(file, &rec)
 		}
 		return t.append(file, &rec)
 	}
@@ -306,22 +310,23 @@ func (t *Trail) Deny(identity, profile, operation, name string) {
 	if file == nil || mode == config.AuditOff {
 		return
 	}
-	t.appendDenial(file, &audit.Record{
+	t.appendShared(file, &audit.Record{
 		Time: time.Now(), Identity: bounded(profiles.Link(identity)), For: bounded(profiles.For(identity)),
 		Profile: profile, Operation: bounded(operation), Name: bounded(name), Rule: t.o.Rule(identity, profile, operation, name),
 		Outcome: profiles.OutcomeDenied.With(profiles.SecurityPolicy), Transport: telemetry.TransportOf(&profiles.Peer{Identity: identity}),
 	})
 }
 
-// appendDenial adds the record of a denial, or counts it in that of others.
-func (t *Trail) appendDenial(file *audit.Trail, rec *audit.Record) uint64 {
+// appendShared adds the record of a denial, or of an identity without rules, or counts it in
+// that of others.
+func (t *Trail) appendShared(file *audit.Trail, rec *audit.Record) uint64 {
 	if t.merged.merges(rec, t.records.Load(), file.Size()) {
 		return 0
 	}
 	return t.append(file, rec)
 }
 
-// appendMerged adds the merged records of denials that are due, or all.
+// appendMerged adds the merged records that are due, or all.
 func (t *Trail) appendMerged(now time.Time, all bool) {
 	file := t.file.Load()
 	if file == nil {

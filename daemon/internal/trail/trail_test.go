@@ -70,6 +70,7 @@ func keepingIn(t testing.TB, dir, mode string) *Trail {
 		Config: c, Log: zap.NewNop(), Identity: func() string { return "here" },
 		Certificate: func() *tls.Certificate { return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key} },
 		Rule:        func(_, _, _, _ string) string { return "access.rules[0]" },
+		Ruled:       func(string) bool { return true },
 		PartnerOf:   func(*profiles.Subject) string { return "" },
 		RecordLong:  func(time.Time) {},
 	})
