@@ -89,6 +89,7 @@ var (
 	errDownloads = later(profiles.RateLimitExceeded.Alias(), DetailBusy, "too many artifacts are being sent")
 	errWindow    = later(profiles.RateLimitExceeded.Alias(), DetailWindow, "too many chunks wait for their ART_ACK")
 	errEnding    = later(profiles.RateLimitExceeded.Alias(), DetailBusy, "this endpoint is shutting down")
+	errReplaced  = later(CodeChanged, DetailChanged, "the artifact that this one replaces was removed; offer it again")
 	errChanged   = later(CodeChanged, DetailChanged, "the artifact was replaced or removed; get it again")
 )
 

@@ -16,7 +16,8 @@
 // one changes it. Others that offer the same artifact_id have their own artifact
 // and learn nothing of this one. An identity gets its own artifacts; for those of
 // others it needs a rule: operation get of profile artifact on the artifact_id. It
-// then gets the one that was completed first, unless it has one of its own. An
+// then gets the one that was completed first, or the replacement of that, unless it
+// has one of its own. An
 // artifact that it may not get is not found.
 //
 // # Uploads

@@ -93,7 +93,7 @@ func (s *Service) current(name string) (*upload, error) {
 		return nil, errUnknown
 	}
 	t, err := decodeTag(stored)
-	return &upload{name: name, tag: t, next: mark, end: held, begun: true}, err
+	return &upload{name: name, tag: t, rank: rankOf(0, stored), next: mark, end: held, begun: true}, err
 }
 
 // isEnd reports whether a chunk repeats the known end of a complete artifact. An uploader
@@ -133,6 +133,14 @@ func (up *upload) fits(m *Chunk) error {
 
 // seal verifies the artifact and makes it visible, and ends its operation in progress.
 func (s *Service) seal(up *upload, answer func(error)) {
+	if up.rank != 0 && s.rank(up.name) != up.rank {
+		// Its rank would take the place of an artifact that has become the first since.
+		s.opts.Store.Discard(up.name, func(bool, error) {
+			s.uploads.finish(up, true)
+			answer(errReplaced)
+		})
+		return
+	}
 	s.opts.Store.Seal(up.name, up.tag.sum, s.limits.Load().Retention, func(sealed bool, err error) {
 		s.uploads.finish(up, err != nil || !sealed)
 		switch {

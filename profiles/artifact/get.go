@@ -110,7 +110,7 @@ type found struct {
 }
 
 // find returns the artifact of an artifact_id for an identity, for an answer by w: its own, else the one that
-// was completed first. An artifact that it may not get is errUnknown, like an absent one.
+// was completed first, or replaces that. An artifact that it may not get is errUnknown, like an absent one.
 func (s *Service) find(ctx context.Context, identity, id string, w profiles.Responder) (*found, error) {
 	own, err := nameOf(id, identity)
 	if err == nil {
@@ -123,10 +123,11 @@ func (s *Service) find(ctx context.Context, identity, id string, w profiles.Resp
 		return nil, errHidden
 	}
 	var first *found
+	var rank uint64
 	var bad error
 	err = s.opts.Store.Scan(ctx, allOf(id), "", func(b store.BlobInfo) bool {
-		if first == nil || b.Version < first.version {
-			first = &found{name: b.Name, version: b.Version}
+		if own := rankOf(b.Version, b.Tag); first == nil || own < rank {
+			first, rank = &found{name: b.Name, version: b.Version}, own
 			first.tag, bad = decodeTag(b.Tag)
 		}
 		return bad == nil

@@ -241,6 +241,10 @@ func TestOthersGetTheOneThatWasCompletedFirst(t *testing.T) {
 		t.Errorf("listed to the second: %+v", got.Artifacts)
 	}
 	a.put(t, "x", []byte("first, later"))
+	c.wantOctets(t, "x", []byte("first, later"))
+	forget(t, s, "z first", "x")
+	c.wantOctets(t, "x", []byte("second"))
+	a.put(t, "x", []byte("first, again"))
 	c.wantOctets(t, "x", []byte("second"))
 }
 

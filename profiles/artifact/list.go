@@ -107,7 +107,7 @@ func (s *Service) List(ctx context.Context, peer *profiles.Peer, params []byte) 
 
 // page returns the artifacts of a page, without their metadata, and whether there are more.
 // Of several with the same artifact_id, which are adjacent, it returns the peer's own, else
-// the one that was completed first.
+// the one that was completed first, or replaces that.
 func (s *Service) page(ctx context.Context, identity string, in ListParams) (page []candidate, more bool, err error) {
 	prefix, after := "", ""
 	if in.After != "" {
@@ -117,6 +117,7 @@ func (s *Service) page(ctx context.Context, identity string, in ListParams) (pag
 		prefix = allOf(in.ArtifactID)
 	}
 	var best candidate
+	var rank uint64 // of best
 	have := false
 	// end ends the group of one artifact_id and returns false if the page is full.
 	end := func() bool {
@@ -136,13 +137,13 @@ func (s *Service) page(ctx context.Context, identity string, in ListParams) (pag
 		}
 		own := owner == identity
 		if have && best.ArtifactID == id {
-			if best.Own || !own && b.Version > best.version {
+			if best.Own || !own && rankOf(b.Version, b.Tag) > rank {
 				return true
 			}
 		} else if !end() {
 			return false
 		}
-		have = true
+		have, rank = true, rankOf(b.Version, b.Tag)
 		best = candidate{
 			Entry: Entry{ArtifactID: id, Size: b.Size, SHA256: hex.EncodeToString(t.sum[:]), Completed: b.Sealed.UTC(), Own: own},
 			name:  b.Name, version: b.Version,

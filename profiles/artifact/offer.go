@@ -33,6 +33,7 @@ type uploads struct {
 type upload struct {
 	name    string
 	tag     tag
+	rank    uint64 // of the artifact that it replaces; 0: of none
 	next    uint64 // index of the next chunk
 	end     uint64 // where it begins
 	waiting int    // operations in progress
@@ -92,16 +93,25 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 	if held, mark, stored, ok := s.opts.Store.Part(name); ok {
 		return s.offerPart(name, &t, held, mark, stored, &m, w)
 	}
-	if _, size, mark, stored, ok := s.opts.Store.Blob(name); ok && string(stored) == string(t.encode()) {
+	if _, size, mark, stored, ok := s.opts.Store.Blob(name); ok && t.is(stored) {
 		// It is complete: there is nothing to send.
 		return w.Finish(heldAnswer(m.ArtifactID, mark, size))
 	}
-	up := s.uploads.add(&upload{name: name, tag: t, offers: []func(error){req.Defer()}})
+	up := s.uploads.add(&upload{name: name, tag: t, rank: s.rank(name), offers: []func(error){req.Defer()}})
 	note := append([]byte{}, m.Metadata...)
-	s.opts.Store.Begin(name, identity, t.size, t.encode(), note, s.limits.Load().Abandoned, func(made bool, err error) {
+	s.opts.Store.Begin(name, identity, t.size, t.encode(up.rank), note, s.limits.Load().Abandoned, func(made bool, err error) {
 		s.began(up, made, err)
 	})
 	return nil
+}
+
+// rank returns the rank of the artifact with a name, or 0 without one.
+func (s *Service) rank(name string) uint64 {
+	version, _, _, stored, ok := s.opts.Store.Blob(name)
+	if !ok {
+		return 0
+	}
+	return rankOf(version, stored)
 }
 
 // began ends the OFFERs that waited until a part was made.
@@ -141,14 +151,14 @@ const maxOffers = 16
 // offerPart handles an OFFER of an artifact that was received in part.
 func (s *Service) offerPart(name string, t *tag, held, mark uint64, stored []byte, m *Offer, w profiles.Responder) error {
 	switch {
-	case string(stored) != string(t.encode()):
+	case !t.is(stored):
 		return errConflict()
 	case mark == 0:
 		return nil // nothing is stored: the upload begins
 	case held == t.size:
 		// All octets are stored, but the connection or the process ended before they were
 		// verified.
-		up := s.uploads.add(&upload{name: name, tag: *t, next: mark, end: held, begun: true, sealing: true})
+		up := s.uploads.add(&upload{name: name, tag: *t, rank: rankOf(0, stored), next: mark, end: held, begun: true, sealing: true})
 		s.seal(up, func(error) {})
 		return errSealing
 	}

@@ -50,22 +50,47 @@ type tag struct {
 
 const tagSize = 8 + 2*sha256.Size
 
+// In a Store a tag is followed by the rank of the artifact if it replaces another one of its
+// owner. Of artifacts with the same artifact_id the lowest rank is for peers without one of their
+// own. It is the version of the first artifact that its owner has replaced, so that no
+// replacement gives the place to another owner.
+const rankSize = 8
+
+// rankOf returns the rank of an artifact.
+func rankOf(version uint64, stored []byte) uint64 {
+	if len(stored) == tagSize+rankSize {
+		return binary.BigEndian.Uint64(stored[tagSize:])
+	}
+	return version
+}
+
 func tagOf(m *Offer) tag {
 	return tag{m.TotalSize, [sha256.Size]byte(m.Hash), sha256.Sum256(m.Metadata)}
 }
 
-func (t *tag) encode() []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, tagSize), t.size)
-	return append(append(b, t.sum[:]...), t.metadata[:]...)
+// encode returns the tag for a Store, with a rank unless that is 0.
+func (t *tag) encode(rank uint64) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, tagSize+rankSize), t.size)
+	b = append(append(b, t.sum[:]...), t.metadata[:]...)
+	if rank == 0 {
+		return b
+	}
+	return binary.BigEndian.AppendUint64(b, rank)
+}
+
+// is reports whether what is stored is this tag, with any rank.
+func (t *tag) is(stored []byte) bool {
+	other, err := decodeTag(stored)
+	return err == nil && other == *t
 }
 
 func decodeTag(b []byte) (t tag, err error) {
-	if len(b) != tagSize {
+	if len(b) != tagSize && len(b) != tagSize+rankSize {
 		return t, &profiles.Error{Code: profiles.Internal, Detail: "store", Text: "internal error", Cause: errTag}
 	}
 	t.size = binary.BigEndian.Uint64(b)
 	copy(t.sum[:], b[8:])
-	copy(t.metadata[:], b[8+sha256.Size:])
+	copy(t.metadata[:], b[8+sha256.Size:tagSize])
 	return t, nil
 }
 

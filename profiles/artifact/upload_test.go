@@ -2,6 +2,8 @@ package artifact_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -268,6 +271,61 @@ func TestPR09TheSameIDOfferedBySomeoneElseHarmsNothing(t *testing.T) {
 
 	wantAck(t, "the last chunk", ask(t, l, piece("a", 1, 900, underWay[900:], true)), 1, 0)
 	mine.wantOctets(t, "a", underWay)
+}
+
+// Peers without an artifact of their own get the one that was completed first, also when its
+// owner has replaced it: the artifact of another does not take its place.
+func TestPR09AReplacementKeepsItsPlaceBeforeTheArtifactOfAnother(t *testing.T) {
+	blobs := disk(t, "", filestore.Options{})
+	s := serve(t, "pipe", artifact.Options{Store: blobs}, endpoint.Bounds{})
+	mine, theirs, reader := s.dial(alice), s.dial(bob), s.dial("spiffe://test/carol")
+	first, other := random(1000), random(1500)
+	mine.put(t, "a", first)
+	theirs.put(t, "a", other)
+	var last []byte
+	wantFirst := func(when string, want []byte) {
+		t.Helper()
+		reader.wantOctets(t, "a", want)
+		theirs.wantOctets(t, "a", other)
+		page := list(t, s, "spiffe://test/carol", artifact.ListParams{}).Artifacts
+		if sum := sha256.Sum256(want); len(page) != 1 || page[0].SHA256 != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s the list is %+v", when, page)
+		}
+	}
+	for range 3 {
+		last = random(900)
+		mine.put(t, "a", last)
+		wantFirst("after a replacement", last)
+	}
+	mine.put(t, "a", last) // there is nothing to send
+	wantFirst("after an equal offer", last)
+
+	// The place is lost with the artifact, also to an upload that was to replace it.
+	l := mine.lane(t)
+	wantSilence(t, "OFFER", offer(t, l, offerOf("a", first)))
+	wantAck(t, "chunk 0", ask(t, l, piece("a", 0, 0, first[:900], false)), 0, 0)
+	remove := func(owner string) {
+		t.Helper()
+		var name string
+		if err := blobs.Scan(t.Context(), "a", "", func(b store.BlobInfo) bool {
+			if strings.HasSuffix(b.Name, owner) {
+				name = b.Name
+			}
+			return true
+		}); err != nil || name == "" {
+			t.Fatal(name, err)
+		}
+		done := make(chan error, 1)
+		blobs.Remove(name, 0, func(_ bool, err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove(alice)
+	wantErr(t, "the last chunk", ask(t, l, piece("a", 1, 900, first[900:], true)), artifact.CodeChanged)
+	wantFirst("after a removal", other)
+	mine.put(t, "a", first)
+	wantFirst("after another upload", other)
 }
 
 func TestPR09AbandonedUploadsExpire(t *testing.T) {
