@@ -42,6 +42,32 @@ func TestGW08NothingLeadsToAnotherHost(t *testing.T) {
 	}
 }
 
+// A server may take %2F for a slash, and then go up: the request would have the headers of the
+// configuration.
+func TestGW08NothingLeadsOutOfThePathOfTheAgent(t *testing.T) {
+	agent := newAgent(t, func(w http.ResponseWriter, _ *http.Request, _ asked) { _, _ = w.Write([]byte(`{}`)) })
+	b := newBack(t, BackOptions{URL: agent.URL + "/agents/one", Binding: REST})
+	b.own(alice, "", "t")
+	for _, value := range []string{".", "..", "../two", "a/../../two", "a/..", `..\\two`, `a\\..\\two`, "./a", "a/./b", "..//two", `a\u0000`, `a\r\nX: y`, `\u0085`} {
+		for operation, input := range map[string]string{
+			a2abinding.SendMessage:      `{"tenant":"` + value + `","message":{}}`,
+			a2abinding.ListTasks:        `{"tenant":"` + value + `"}`,
+			a2abinding.GetPushConfig:    `{"taskId":"t","id":"` + value + `"}`,
+			a2abinding.DeletePushConfig: `{"taskId":"t","id":"` + value + `"}`,
+		} {
+			if _, _, err := b.run(taskFrom(alice, operation, input)); failure(t, err).Code != a2abinding.CodeInvalidParams {
+				t.Errorf("%s %s: %s", operation, input, octetsOf(err))
+			}
+		}
+	}
+	if list := agent.asked(); len(list) != 0 {
+		t.Errorf("%d requests have reached the agent, the first to %s", len(list), list[0].uri)
+	}
+	for _, value := range []string{"a/b", "...", "a..b/c", "..a", "a.", "größe"} {
+		b.mustRun(taskFrom(alice, a2abinding.SendMessage, `{"tenant":"`+value+`","message":{}}`))
+	}
+}
+
 func TestGW08ACardLeadsToNoOtherHost(t *testing.T) {
 	other := elsewhere(t)
 	for name, interfaces := range map[string]string{

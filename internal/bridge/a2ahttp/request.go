@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
@@ -212,7 +213,8 @@ var routes = map[string]route{
 }
 
 // segment is a member of the input as a segment of a path, with the slash before it.
-// One that would lead elsewhere names nothing.
+// A value that would lead elsewhere names nothing, also at a server that takes escaped slashes
+// for slashes.
 func segment(input a2ajson.Object, name string, optional bool) (string, error) {
 	value, err := input.Text(name)
 	switch {
@@ -220,8 +222,19 @@ func segment(input a2ajson.Object, name string, optional bool) (string, error) {
 		return "", err
 	case value == "" && optional:
 		return "", nil
-	case value == "" || value == "." || value == "..":
+	case value == "" || leadsElsewhere(value):
 		return "", a2abinding.Fail(a2abinding.CodeInvalidParams, name+" is missing, or is none")
 	}
 	return "/" + strings.ReplaceAll(url.PathEscape(value), ":", "%3A"), nil
+}
+
+// leadsElsewhere reports whether a value has control characters, or segments of a path that go
+// up or stay.
+func leadsElsewhere(value string) bool {
+	for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if part == "." || part == ".." {
+			return true
+		}
+	}
+	return strings.ContainsFunc(value, unicode.IsControl)
 }
