@@ -1,15 +1,19 @@
 package endpoint_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -210,6 +214,73 @@ func TestRS03QueuedAnswersShareTheBudget(t *testing.T) {
 			}
 		}
 		last.othersAreServed(t)
+	})
+}
+
+// A connection with many streams has one free queue, not one for each stream.
+func TestRS33QueuesOfManyStreamsShareTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams, each, size = 64, 30, 3 << 10
+		p := profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			_, w, err := req.HoldLong()
+			if err != nil {
+				return err
+			}
+			go func() {
+				for range each {
+					if err := w.Send(e1.Envelope{MsgType: typeAnswer, Payload: make([]byte, size)}); err != nil {
+						t.Error(err)
+					}
+				}
+				w.Fail(nil)
+			}()
+			return nil
+		})
+		r := newRigOn(t, transport.MuxPipe, endpoint.Options{}, p)
+		var all []*rig
+		for i := range streams {
+			if i > 0 {
+				r.open(t)
+			}
+			one := *r
+			all = append(all, &one)
+			one.send(t, request(fmt.Sprintf("msg-id-%09d", i), "subscribe"))
+		}
+		time.Sleep(time.Second) // idle readers have given up their windows
+		// All but the first buffer of each stream and one queue.
+		if got, want := r.ep.Stats().InFlightBytes, (streams-2)*each*size; got < want {
+			t.Errorf("%d octets of queues are counted, want at least %d", got, want)
+		}
+		for _, one := range all {
+			go func() { _, _ = io.Copy(io.Discard, one.raw) }()
+		}
+		time.Sleep(time.Second)
+		if got := r.ep.Stats().InFlightBytes; got != 0 {
+			t.Errorf("%d octets are counted after all has been read", got)
+		}
+		_ = r.conn.Close(0)
+		synctest.Wait()
+	})
+}
+
+// Without room in the budget an answer that has no free queue is written without one.
+func TestRS33AnswersAreWrittenWithoutRoomForAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := memory.New(1 << 20)
+		r := newRigOn(t, transport.MuxPipe, endpoint.Options{Memory: budget}, profile(echo))
+		other := budget.Share("spiffe://test.invalid/other")
+		defer other.Close()
+		for other.Try(1<<10, memory.Little) {
+			defer other.Give(1<<10, memory.Little)
+		}
+		for i := range 4 {
+			if i > 0 {
+				r.open(t) // the one before stays open
+			}
+			id, payload := fmt.Sprintf("msg-id-%09d", i), strings.Repeat("x", 10<<10)
+			r.send(t, request(id, payload))
+			r.wantEcho(t, id, payload)
+		}
 	})
 }
 

@@ -68,7 +68,8 @@ type output struct {
 
 	mu      sync.Mutex
 	buf     []byte    // frames waiting
-	charged int       // octets of cap(buf) that are charged to the budget of the endpoint
+	charge  charge    // the part of cap(buf) in the budget of the endpoint
+	excused bool      // this output is the session's one free queue
 	spare   []byte    // the buffer written last, to be used again
 	frames  int       // in buf and being written
 	busy    int       // octets being written
@@ -86,6 +87,12 @@ type output struct {
 
 	deadline time.Time // current write deadline; owned by the writing goroutine
 	room     room.Gate // wakes waiting senders after each write
+}
+
+// charge is a number of octets in the budget, and the size of their message.
+type charge struct {
+	n  int
+	of memory.Size
 }
 
 // reset makes o the queue of a new stream. The previous stream has released its buffers.
@@ -176,13 +183,14 @@ func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p p
 		p = copied
 	}
 	size += frame.HeaderSize
+	whole := len(env.Payload) >= direct || len(env.Tail) >= direct
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
 		if err := o.admit(ctx, size, p); err != nil {
 			return err
 		}
-		if (len(env.Payload) >= direct || len(env.Tail) >= direct) && (p == inline || p == waits) {
+		if whole && (p == inline || p == waits) {
 			if first != nil {
 				first()
 			}
@@ -200,7 +208,7 @@ func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p p
 		case len(o.buf) > 0:
 			o.write()
 		default:
-			p = waits // a large frame is written directly and needs no room
+			p, whole = waits, true // a direct write needs no room
 		}
 	}
 	if first != nil {
@@ -282,9 +290,25 @@ func (o *output) fits(size int, p patience) bool {
 	return n <= most
 }
 
-// free is the size of a queue that is not charged to the endpoint's budget: two windows of
-// a reader, with the slack of their buffers.
-const free = 132 << 10
+// Sizes of queues that are not charged to the endpoint's budget. free is two windows of a reader,
+// with the slack of their buffers. A multiplexed connection may have 128 streams: one of a session
+// may queue that much, the others the smallest buffer.
+const (
+	free  = 132 << 10
+	small = 4<<10 + 64
+)
+
+// uncharged returns how many octets may be queued without a charge if want octets are needed. The
+// caller holds mu.
+func (o *output) uncharged(want int) int {
+	if s := o.l.s; s.conn.Multiplexed() && !o.excused {
+		if want <= small || !s.excused.CompareAndSwap(false, true) {
+			return small
+		}
+		o.excused = true
+	}
+	return free
+}
 
 // makeRoom ensures that n more octets fit in buf. Above the free size they are charged to
 // the budget for octets in flight; it returns false if the budget is spent.
@@ -297,16 +321,46 @@ func (o *output) makeRoom(n int) bool {
 		return true
 	}
 	want := max(len(o.buf)+n, 2*cap(o.buf))
-	if want > free {
-		if !s.share.Try(want-o.charged, memory.Large) {
-			return false
-		}
-		o.charged = want
+	if want > o.uncharged(want) && !o.pay(want) {
+		return false
 	}
 	bigger := append(s.ep.pool.Get(want), o.buf...)
 	s.ep.pool.Put(o.buf)
 	o.buf = bigger
 	return true
+}
+
+// release leaves the free queue of the session to another stream. The caller holds mu.
+func (o *output) release() {
+	if o.excused {
+		o.excused = false
+		o.l.s.excused.Store(false)
+	}
+}
+
+// pay replaces the charge for buf by n octets, or returns false without a change. The caller
+// holds mu.
+func (o *output) pay(n int) bool {
+	share, now := o.l.s.share, charge{n, memory.Of(n)}
+	if now.of == o.charge.of {
+		n -= o.charge.n
+	}
+	if !share.Try(n, now.of) {
+		return false
+	}
+	if now.of != o.charge.of {
+		o.charge.give(share)
+	}
+	o.charge = now
+	return true
+}
+
+// give returns the octets to the budget.
+func (c *charge) give(share *memory.Share) {
+	if c.n > 0 {
+		share.Give(c.n, c.of)
+	}
+	*c = charge{}
 }
 
 // sendDirect writes the queue, then the frame, whose payload is not copied. The caller
@@ -387,8 +441,8 @@ func (o *output) beginWriting() {
 
 // writeOnce writes the queue and then tail, without mu. The caller has the right to write.
 func (o *output) writeOnce(tail []byte) {
-	buf, frames, charged, words := o.buf, o.frames, o.charged, o.words
-	o.buf, o.spare, o.charged, o.words = o.spare, nil, 0, 0
+	buf, frames, charged, words := o.buf, o.frames, o.charge, o.words
+	o.buf, o.spare, o.charge, o.words = o.spare, nil, charge{}, 0
 	o.busy = len(buf) + len(tail)
 	o.wrote = true
 	var err error
@@ -406,14 +460,12 @@ func (o *output) writeOnce(tail []byte) {
 		o.frames -= frames
 	}
 	o.busy, o.began = 0, time.Time{}
-	if charged > 0 {
-		o.l.s.share.Give(charged, memory.Large)
-	}
-	if o.spare == nil && cap(buf) <= 2*gathered {
+	if o.spare == nil && cap(buf) <= 2*gathered && charged.n == 0 {
 		o.spare = buf[:0]
 	} else {
 		o.l.s.ep.pool.Put(buf)
 	}
+	charged.give(o.l.s.share)
 	if err != nil {
 		o.fail(err)
 	}
@@ -489,6 +541,7 @@ func (o *output) done() {
 	if o.err == nil && o.closing && !o.closed {
 		o.closed = true
 		_ = o.l.stream.CloseWrite()
+		o.release()
 	}
 	o.room.Open()
 }
@@ -503,10 +556,9 @@ func (o *output) fail(err error) {
 	s.queued.Add(-int64(len(o.buf)))
 	s.words.Add(-int64(o.words))
 	s.ep.pool.Put(o.buf)
-	if o.charged > 0 {
-		s.share.Give(o.charged, memory.Large)
-	}
-	o.buf, o.frames, o.charged, o.words = nil, 0, 0, 0
+	o.charge.give(s.share)
+	o.release()
+	o.buf, o.frames, o.words = nil, 0, 0
 	o.room.Open()
 	if !s.conn.Multiplexed() {
 		s.cancel(err)
@@ -580,9 +632,8 @@ func (o *output) drop() bool {
 	}
 	o.l.s.ep.pool.Put(o.buf)
 	o.l.s.ep.pool.Put(o.spare)
-	if o.charged > 0 {
-		o.l.s.share.Give(o.charged, memory.Large)
-	}
-	o.buf, o.spare, o.charged = nil, nil, 0
+	o.charge.give(o.l.s.share)
+	o.release()
+	o.buf, o.spare = nil, nil
 	return true
 }

@@ -34,6 +34,7 @@ type Session struct {
 	touched atomic.Int64 // when an exchange last ended, or on QUIC octets moved; Unix microseconds
 	calling atomic.Int32 // len(calls), for the read loop
 	spared  atomic.Bool  // a stream uses the one free window
+	excused atomic.Bool  // a stream has the one free queue
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
 	words   atomic.Int64 // octets of terminal answers among them
