@@ -213,6 +213,7 @@ func (d *daemon) run(ctx context.Context) error {
 // stop ends the daemon: connections of peers first, then the parts behind them.
 func (d *daemon) stop() error {
 	d.health.phase.Store(int32(draining))
+	d.reloader.ending.Store(true)
 	d.log.Info("stopping", zap.Int("sessions", d.parts.Stats().Sessions), zap.Duration("at_most", d.opts.Drain))
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Drain)
 	defer cancel()

@@ -59,13 +59,16 @@ func (r *reloader) once(all bool) (result Reloaded, ok bool) {
 	select {
 	case r.seat <- struct{}{}:
 		defer func() { <-r.seat }()
+		if r.ending.Load() {
+			return Reloaded{}, false
+		}
 		return r.reload(all), true
 	default:
 		return Reloaded{}, false
 	}
 }
 
-// halt prevents further reloads. It waits for a reload in progress, or for the end of ctx.
+// halt waits for a reload in progress, or for the end of ctx. No reload begins after ending is set.
 func (r *reloader) halt(ctx context.Context) {
 	select {
 	case r.seat <- struct{}{}:
@@ -110,6 +113,7 @@ type reloader struct {
 	latest  *config.Config // as last read
 	stamp   string         // state of the file at that time
 
+	ending  atomic.Bool
 	failure part.Fault               // why the file cannot be used now
 	later   atomic.Pointer[[]string] // keys that wait for the next start
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slimwire/swp/internal/disk/disktest"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -171,14 +171,7 @@ func TestPR10NamesAreNeverPaths(t *testing.T) {
 
 func TestST03AFullVolumeRecoversByItself(t *testing.T) {
 	volume := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", volume).CombinedOutput(); err != nil {
-		t.Skipf("mounting is not permitted here: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(volume, 0); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	disktest.Small(t, volume)
 	// The records have a volume of their own: one that is full is for sqlstore.
 	records, err := sqlstore.Open(t.Context(), sqlstore.Options{})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slimwire/swp/internal/disk/disktest"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
@@ -28,11 +29,7 @@ func mount(t *testing.T, kind string, source, options string) string {
 	if out, err := exec.CommandContext(t.Context(), "mount", args...).CombinedOutput(); err != nil {
 		t.Skipf("mounting is not permitted here: mount %s: %v: %s", strings.Join(args, " "), err, out)
 	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	t.Cleanup(func() { disktest.Unmount(t, dir) })
 	return dir
 }
 
