@@ -185,7 +185,7 @@ func (d *daemon) makeProfiles() error {
 	}
 	d.add(d.ways)
 	d.sdl, err = sdlserver.New(sdlserver.Options{
-		Config: d.config, Log: d.log, Records: d.state, Door: d.door(), Served: d.served, Guard: d.guard, Ways: d.ways, Has: d.servers.Has, Split: d.partners.Split,
+		Config: d.config, Log: d.log, Records: d.state, Memory: d.memory.Budget, Door: d.door(), Served: d.served, Guard: d.guard, Ways: d.ways, Has: d.servers.Has, Split: d.partners.Split,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdh"
 	"crypto/ed25519"
@@ -333,6 +334,31 @@ func TestSDLHoldsThePeerToItsRules(t *testing.T) {
 		t.Errorf("a task without a rule: %s", p.AppendJSON(nil))
 	}
 	r.counts(`swpd_denials_total{profile="sdl"}`, "2")
+}
+
+// The values of a body need many times its octets in memory.
+func TestRS34ValuesOfEnvelopesAreInTheBudget(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		t.Parallel()
+		r := open(t, "a", sdlOpen+"limits: {in_flight_bytes: 4MiB}\n")
+		s := r.mustDial(r.addrs[transport])
+		const values = 150_000
+		for body, refused := range map[string]bool{
+			`{"v":1,"x":[` + strings.Repeat("0,", values) + `0]}`:     true,
+			`{"v":1,"x":"` + strings.Repeat("00", values) + `"}`:      false,
+			`{"v":1,"x":[` + strings.Repeat("0,", values/100) + `0]}`: false,
+			"\xa1\x61x\x9f" + strings.Repeat("\x00", values) + "\xff": true,
+		} {
+			answer, err := carriage.Call(t.Context(), s.Session, []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytes.Contains(answer, []byte(carriage.ReasonConcurrency)); got != refused {
+				t.Errorf("%.20q of %d octets: refused for lack of room: %v, want %v", body, len(body), got, refused)
+			}
+		}
+		r.counts("swpd_in_flight_bytes", "0")
+	})
 }
 
 // The worker for tasks of envelopes gets no task that was in no envelope.

@@ -99,6 +99,8 @@ type Message struct {
 	Body    []byte           // valid until Handle returns
 	Session profiles.Session // session of the message
 	From    string           // identity of its sender, see profiles.Request.Identity
+
+	leave func() // releases the room of the message
 }
 
 // Answer is the outcome of a Message.
@@ -140,8 +142,14 @@ type Options struct {
 	Onward Onward
 
 	Deadline time.Duration // initially; see SetDeadline
-	Handling int           // most messages in progress, including waiting ones; identities share them; default 4,096
-	Agents   int           // most agent_ids with a recorded session; default 4,096
+
+	// Room takes memory for a message of an identity while it is handled. It returns a function
+	// that gives it back, or nil without room; excused says that the identity has less than its
+	// share. It is called on the read loop and must not wait. Nil: there is always room.
+	Room func(identity string, octets int) (release func(), excused bool)
+
+	Handling int // most messages in progress, including waiting ones; identities share them; default 4,096
+	Agents   int // most agent_ids with a recorded session; default 4,096
 }
 
 // Service is the profile of one endpoint. It is safe for concurrent use.
@@ -225,11 +233,62 @@ func (s *Service) Close() {
 var (
 	errEnding   = profiles.Busy("closed", "sdl: this endpoint is shutting down")
 	errHandling = profiles.Busy("sdl_handling", "sdl: too many messages are being handled")
+	errRoom     = profiles.Busy("sdl_handling", "sdl: there is no memory for a message with so many values now")
 	errNone     = &profiles.Error{Code: profiles.SecurityPolicy, Detail: DetailNotServed, Text: "this endpoint does not serve A2A-SDL (profile 1024)"}
 )
 
-// enter reserves room for a message of an identity. The caller must call run.
-func (s *Service) enter(identity string) error {
+// enter reserves room for a message with a body, and for the values that it will be parsed to. The
+// caller must call leave.
+func (s *Service) enter(identity string, form Form, body []byte) (func(), error) {
+	if err := s.reserve(identity); err != nil {
+		return nil, err
+	}
+	leave := func() { s.leave(identity) }
+	octets := weight(form, body)
+	if s.opts.Room == nil || octets < weightless {
+		return leave, nil
+	}
+	release, excused := s.opts.Room(identity, octets)
+	if release == nil {
+		leave()
+		fault := *errRoom
+		fault.Excused = excused
+		return nil, &fault
+	}
+	return func() {
+		release()
+		leave()
+	}, nil
+}
+
+const (
+	// valueSize is about the octets in memory of one value of a parsed body, with its name.
+	valueSize = 48
+
+	// mostValues is how many values a body may have: see canonical.
+	mostValues = 1 << 18
+
+	// weightless is the weight below which a message takes no room. The number of messages is
+	// bounded.
+	weightless = 16 << 10
+)
+
+// weight returns about the octets that the values of a body need in memory. It counts what
+// begins or separates values in JSON, also within strings, and each octet of CBOR.
+func weight(form Form, body []byte) int {
+	n := len(body)
+	if form == JSON {
+		n = 0
+		for _, c := range body {
+			if c == ',' || c == ':' || c == '[' || c == '{' {
+				n++
+			}
+		}
+	}
+	return min(n, mostValues)*valueSize + len(body)
+}
+
+func (s *Service) reserve(identity string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

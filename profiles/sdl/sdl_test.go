@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -311,5 +313,66 @@ func TestNegativeBoundsAreRefused(t *testing.T) {
 		if _, err := sdl.New(o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
+	}
+}
+
+func TestRS34ValuesTakeRoomUntilTheAnswer(t *testing.T) {
+	var mu sync.Mutex
+	left, excused, asked := 1<<20, false, 0
+	server := &scripted{wait: map[string]chan struct{}{"gate": make(chan struct{})}, rest: true, served: make(chan sdl.Message, 4)}
+	p := newService(t, sdl.Options{Server: server, Room: func(identity string, octets int) (func(), bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked++
+		if identity != "spiffe://dense" {
+			t.Errorf("asked for %s", identity)
+		}
+		if octets > left {
+			return nil, excused
+		}
+		left -= octets
+		return func() {
+			mu.Lock()
+			defer mu.Unlock()
+			left += octets
+		}, false
+	}}).Profile()
+	h := profiletest.NewAs(t, p, "spiffe://dense")
+	dense := func(values int) []byte { return []byte(`{"wait":"gate","x":[` + strings.Repeat("0,", values) + `0]}`) }
+	if err := profiletest.NewAs(t, p, "spiffe://small").Serve(sdl.TypeReq, []byte(`{"x":[0,1,2]}`)).Wait().Err(); err != nil {
+		t.Error(err)
+	}
+	<-server.served
+	first := h.Serve(sdl.TypeReq, dense(15_000))
+	<-server.served // and waits, without computing
+	for _, typ := range []uint64{sdl.TypeReq, sdl.TypeEvt} {
+		for _, excused = range []bool{false, true} {
+			x := h.Serve(typ, dense(15_000)).Wait()
+			if err := x.Err(); err == nil || err.Code != profiles.RateLimitExceeded || !err.Retryable || !err.Pace || err.Excused != excused {
+				t.Errorf("without room: %+v", err)
+			} else if answer, ok := p.Refusal(x.Request(), err); ok != (typ == sdl.TypeReq) || ok && string(answer.Payload) != `{"code":"BAD_REQUEST"}` {
+				t.Errorf("answered %v with %q", ok, answer.Payload)
+			}
+		}
+	}
+	close(server.wait["gate"])
+	if err := first.Wait().Err(); err != nil {
+		t.Error(err)
+	}
+	if err := h.Serve(sdl.TypeReq, dense(15_000)).Wait().Err(); err != nil {
+		t.Errorf("when there is room again: %v", err)
+	}
+	<-server.served
+	for {
+		mu.Lock()
+		done := left == 1<<20
+		mu.Unlock()
+		if done {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if asked != 6 {
+		t.Errorf("room is asked for %d times, want 6: not for the small message", asked)
 	}
 }

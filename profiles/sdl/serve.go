@@ -27,12 +27,13 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		limit = time.Duration(ms) * time.Millisecond
 	}
 	req.About("send", "") // until the message was read
-	if err := s.enter(req.Identity()); err != nil {
+	leave, err := s.enter(req.Identity(), form, req.Payload)
+	if err != nil {
 		return err
 	}
 	if req.MsgType == TypeEvt {
 		env := req.Envelope.Clone()
-		m := &Message{TypeEvt, form, env.Payload, req.Session, req.Identity()}
+		m := &Message{TypeEvt, form, env.Payload, req.Session, req.Identity(), leave}
 		done := req.Defer()
 		before, next := s.turns.next(req.Session)
 		go func() {
@@ -52,10 +53,10 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	}
 	held, w, err := req.Hold()
 	if err != nil {
-		s.leave(req.Identity())
+		leave()
 		return err
 	}
-	go s.run(w.Context(), limit, &Message{TypeReq, form, held.Payload, held.Session, held.Identity()}, func(a Answer, err error) {
+	go s.run(w.Context(), limit, &Message{TypeReq, form, held.Payload, held.Session, held.Identity(), leave}, func(a Answer, err error) {
 		profiles.About(w, profiles.Subject{Operation: "send", Name: a.Claimed})
 		if err == nil {
 			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // an error means that the sender is gone
@@ -79,7 +80,7 @@ func (s *Service) run(ctx context.Context, limit time.Duration, m *Message, end 
 
 // within calls f with the time limit of a message, and releases its room.
 func (s *Service) within(ctx context.Context, limit time.Duration, m *Message, f func(context.Context)) {
-	defer s.leave(m.From)
+	defer m.leave()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

@@ -22,6 +22,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/agents/sdlagent"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/internal/sdlaudit"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -64,6 +65,7 @@ type Options struct {
 	Config  *config.Config
 	Log     *zap.Logger
 	Records sdlagent.Records
+	Memory  *memory.Budget
 	Door    part.DoorOptions
 	Served  *served.Profiles
 	Guard   Guard
@@ -337,8 +339,22 @@ func (s *Server) Offer(o *all.Options) error {
 	if s.agent != nil {
 		o.SDL.Server, o.A2A.Owned = s.agent, owned
 	}
-	o.SDL.Deadline = s.o.Config.SDL.Deadline
+	o.SDL.Deadline, o.SDL.Room = s.o.Config.SDL.Deadline, s.room
 	return nil
+}
+
+// room takes octets of the budget for an identity.
+func (s *Server) room(identity string, octets int) (release func(), excused bool) {
+	share := s.o.Memory.Share(profiles.Link(identity))
+	if of := memory.Of(octets); share.Try(octets, of) {
+		return func() {
+			share.Give(octets, of)
+			share.Close()
+		}, false
+	}
+	excused = !share.Above(octets)
+	share.Close()
+	return nil, excused
 }
 
 // owned reports whether a kind is of the tasks of envelopes, and the peer is none of the
