@@ -70,7 +70,7 @@ var rules = []rule{
 	{"profiles/p1", []string{"profiles", "e1"}, []string{"google.golang.org/protobuf/encoding/protowire"}, "the wire of proto3, without its messages, and the envelopes of the refusals that are written in it"},
 	{"profiles/profiletest", []string{"internal/room", "profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"profiles/all", []string{"internal/fair", "profiles", "profiles/*", "e1"}, nil, "the one list"},
-	{"profiles/slip", []string{"profiles", "profiles/p1", "e1", "slip/*"}, nil, "a profile that speaks the languages it carries"},
+	{"profiles/slip", []string{"internal/fair", "profiles", "profiles/p1", "e1", "slip/*"}, nil, "a profile that speaks the languages it carries"},
 	{"profiles/*", []string{"internal/backoff", "internal/fair", "store", "profiles", "profiles/p1", "e1"}, nil, "a profile knows no other profile, no frame, transport or bridge; of store only the interfaces"},
 	{"proto", nil, []string{"github.com/bufbuild/protocompile"}, "the schemas, compiled for the generator and for tests"},
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},

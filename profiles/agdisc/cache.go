@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -14,7 +15,7 @@ import (
 type CacheOptions struct {
 	Cards   int           // maximum number, default 1,024
 	Octets  int           // of their payloads, default 64 MiB
-	Asking  int           // concurrent requests, default 64
+	Asking  int           // concurrent requests, default 64; the peers that are asked share them
 	Timeout time.Duration // of a request, default 5 s
 
 	// Silence is how long an agent without a card or an answer is not asked again, default
@@ -63,7 +64,7 @@ type Cache struct {
 	places map[place]*list.Element // of *held
 	order  list.List               // the most recently used first
 	octets int
-	asking int
+	asking fair.Shares // requests, by the identity that is asked
 }
 
 // place identifies a card: an agent_id belongs to its peer.
@@ -81,6 +82,7 @@ type held struct {
 // NewCache returns an empty Cache. The caller closes it.
 func NewCache(opts CacheOptions) *Cache {
 	c := &Cache{opts: opts.withDefaults(), places: make(map[place]*list.Element)}
+	c.asking = fair.NewShares(c.opts.Asking)
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.order.Init()
 	return c
@@ -142,11 +144,11 @@ func (c *Cache) look(session profiles.Session, agentID string, found func(Card, 
 		return Card{}, true, h.failure
 	case h.card != nil && left > 0:
 		return h.aged(left), true, nil
-	case c.asking >= c.opts.Asking:
-		return Card{}, true, errAsking
+	}
+	if fault := c.asking.Take(h.place.identity, 1).Refuse(errAsking); fault != nil {
+		return Card{}, true, fault
 	}
 	h.waiting = append(h.waiting, found)
-	c.asking++
 	c.work.Go(func() { c.ask(session, h) })
 	return Card{}, false, nil
 }
@@ -230,7 +232,7 @@ func (c *Cache) ask(session profiles.Session, h *held) {
 	}
 	waiting := h.waiting
 	h.waiting = nil
-	c.asking--
+	c.asking.Give(h.place.identity, 1)
 	c.trim()
 	c.mu.Unlock()
 	for _, found := range waiting {

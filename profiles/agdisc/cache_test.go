@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/profiletest"
@@ -66,6 +67,18 @@ func (a *agent) release() {
 	a.held = nil
 }
 
+// answerOne answers the oldest question that is held, and reports whether there was one.
+func (a *agent) answerOne() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.held) == 0 {
+		return false
+	}
+	a.held[0]()
+	a.held = a.held[1:]
+	return true
+}
+
 // questions returns what was asked since it was called last.
 func (a *agent) questions() []string {
 	a.mu.Lock()
@@ -84,7 +97,9 @@ func doc(in agdisc.Get, etag string, maxAge time.Duration) *agdisc.Doc {
 }
 
 // connect returns a session with the agent at its other end.
-func connect(t *testing.T, a *agent) profiles.Session {
+func connect(t *testing.T, a *agent) profiles.Session { return connectAs(t, a, "spiffe://test/agents") }
+
+func connectAs(t *testing.T, a *agent, identity string) profiles.Session {
 	t.Helper()
 	ours, err := profiles.NewRegistry(agdisc.New(agdisc.Options{}).Profile())
 	if err != nil {
@@ -94,7 +109,7 @@ func connect(t *testing.T, a *agent) profiles.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, there := profiletest.Pair("spiffe://test/us", ours, "spiffe://test/agents", theirs, profiletest.SessionOptions{})
+	here, there := profiletest.Pair("spiffe://test/us", ours, identity, theirs, profiletest.SessionOptions{})
 	t.Cleanup(func() {
 		here.Close()
 		here.Wait()
@@ -337,6 +352,43 @@ func TestQuestionsAreBounded(t *testing.T) {
 		a.hold = false
 		if _, err := cache.Get(t.Context(), session, "third"); err != nil {
 			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+func TestRS27AgentsOfOneIdentityThatAreSilentLeaveQuestionsForAnother(t *testing.T) {
+	fairtest.Places(t, "agdisc: questions for cards", "questions of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		cache := newCache(t, agdisc.CacheOptions{Asking: 16, Timeout: time.Hour})
+		agents, sessions, answered := map[string]*agent{}, map[string]profiles.Session{}, map[string]chan error{}
+		for _, who := range []string{fairtest.Alice, fairtest.Mallory} {
+			agents[who] = &agent{reply: func(in agdisc.Get) message { return doc(in, "e", time.Minute) }, hold: true}
+			sessions[who], answered[who] = connectAs(t, agents[who], who), make(chan error, 16)
+		}
+		n := 0
+		take := func(who string) bool {
+			n++
+			refused := make(chan error, 1)
+			cache.Find(sessions[who], fmt.Sprint(n), func(_ agdisc.Card, err error) {
+				if profiles.AsError(err).Code == profiles.RateLimitExceeded {
+					refused <- err
+				} else {
+					answered[who] <- err
+				}
+			})
+			select {
+			case <-refused:
+				return false
+			default:
+				return true
+			}
+		}
+		return take, func(who string) {
+			for !agents[who].answerOne() {
+				time.Sleep(time.Millisecond) // the question is on its way
+			}
+			if err := <-answered[who]; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -421,7 +421,7 @@ func (s *Set) reached(opts Options, identity string) []string {
 
 // Pools returns the use of the shared pools of the profiles.
 func (s *Set) Pools() (list []fair.Pool) {
-	for _, of := range []interface{ Pools() []fair.Pool }{s.A2A, s.MCP, s.Events, s.Artifact, s.State, s.Relay, s.SDL} {
+	for _, of := range []interface{ Pools() []fair.Pool }{s.A2A, s.MCP, s.Events, s.Artifact, s.State, s.Relay, s.SDL, s.SLIP} {
 		list = append(list, of.Pools()...)
 	}
 	return list

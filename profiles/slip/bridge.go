@@ -67,7 +67,7 @@ func (p *passing) answered(a Answered) {
 	if a.Code == "" && a.Line == "" {
 		return
 	}
-	s.queues.push(backTo+p.session.Peer().Identity, job{len(a.Line) + len(a.Text), func(ctx context.Context) error {
+	s.queues.push(backTo+p.session.Peer().Identity, job{p.identity, len(a.Line) + len(a.Text), func(ctx context.Context) error {
 		if a.Code == "" {
 			err := p.answer(ctx, &a)
 			if err == nil {

@@ -3,9 +3,13 @@ package slip_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/profiletest"
 	"github.com/slimwire/swp/profiles/slip"
@@ -95,7 +99,7 @@ func TestRS08WhatWaitsIsBounded(t *testing.T) {
 		third  string
 	}{
 		"messages": {func(o *slip.Options) { o.Waiting = 2 }, "waiting_full"},
-		"octets":   {func(o *slip.Options) { o.WaitingBytes = 2*len(words) + 2*74 }, "waiting_full"},
+		"octets":   {func(o *slip.Options) { o.WaitingBytes = 2*(len(words)+74)*8/7 + 1 }, "waiting_full"}, // one identity has seven eighths
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, "hub", test.change)
@@ -112,6 +116,80 @@ func TestRS08WhatWaitsIsBounded(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		})
+	}
+}
+
+func TestRS27MessagesToAgentsThatDoNotReadLeavePlacesForAnother(t *testing.T) {
+	fairtest.Places(t, "slip: messages on their way", "places of 16", func(t *testing.T) (func(string) bool, func(string)) {
+		var known agents
+		s := service(t, slip.Options{Agents: &known, Waiting: 16})
+		as := map[string]*profiletest.Harness{
+			fairtest.Alice: profiletest.NewAs(t, s.Profile(), fairtest.Alice), fairtest.Mallory: profiletest.NewAs(t, s.Profile(), fairtest.Mallory),
+		}
+		n, leaves := 0, map[string][]func(){}
+		take := func(who string) bool {
+			n++
+			gone, leave := context.WithCancel(context.Background())
+			slow, name := stuck{gone: gone, waiting: make(chan struct{}, 1)}, fmt.Sprint("agent", n)
+			known.declare(name, "id-c", slow)
+			x := as[who].Serve(slip.TypeSLIP, []byte(strings.Replace(words, "planner", name, 1)))
+			if !x.Open() {
+				leave()
+				if err := x.Err(); err.Code != profiles.RateLimitExceeded || who == fairtest.Mallory && err.Excused {
+					t.Errorf("%s is refused with %+v", who, err)
+				}
+				return false
+			}
+			wait(t, slow.waiting)
+			leaves[who] = append(leaves[who], leave)
+			return true
+		}
+		return take, func(who string) {
+			used := s.Pools()[0].Used
+			leaves[who][0]()
+			leaves[who] = leaves[who][1:]
+			for s.Pools()[0].Used == used {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+}
+
+// gated is a session that keeps what it is sent, once its gate is closed.
+type gated struct {
+	sink
+	gate chan struct{}
+	sent chan string
+}
+
+func (g gated) Send(_ context.Context, env e1.Envelope) error {
+	<-g.gate
+	g.sent <- string(env.Payload)
+	return nil
+}
+
+// Identities that send to one agent take turns.
+func TestRS27MessagesOfOneIdentityDoNotHoldUpThoseOfAnother(t *testing.T) {
+	const many = 20
+	var known agents
+	planner := gated{gate: make(chan struct{}), sent: make(chan string, many+1)}
+	known.declare("planner", "id-c", planner)
+	s := service(t, slip.Options{Agents: &known})
+	mallory, alice := profiletest.NewAs(t, s.Profile(), fairtest.Mallory), profiletest.NewAs(t, s.Profile(), fairtest.Alice)
+	for range many {
+		mallory.Serve(slip.TypeSLIP, []byte(words))
+	}
+	alice.Serve(slip.TypeSLIP, []byte(strings.Replace(words, "coordinator", "reporter", 1)))
+	close(planner.gate)
+	before := 0
+	for !strings.Contains(wait(t, planner.sent), "reporter") {
+		before++
+	}
+	if before > 2 { // one was being sent already
+		t.Errorf("%d messages of another were sent before", before)
+	}
+	for range many - before {
+		wait(t, planner.sent)
 	}
 }
 

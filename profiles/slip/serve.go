@@ -98,7 +98,7 @@ func (s *Service) pass(ctx context.Context, req *profiles.Request, m *Message, w
 	for _, one := range m.Handles {
 		p.ext = appendMeaning(p.ext, one)
 	}
-	s.queues.push(dst, job{len(p.payload) + len(p.ext), p.run, req.Defer()})
+	s.queues.push(dst, job{identity, len(p.payload) + len(p.ext), p.run, req.Defer()})
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (s *Service) returned(req *profiles.Request) error {
 	}
 	env := refusalOf(o.msgID, e.Code, e.Message)
 	s.queues.push(backTo+o.session.Peer().Identity, job{
-		len(env.Payload), func(ctx context.Context) error { return o.session.Send(ctx, env) }, func(error) {},
+		o.session.Peer().Identity, len(env.Payload), func(ctx context.Context) error { return o.session.Send(ctx, env) }, func(error) {},
 	})
 	return nil
 }

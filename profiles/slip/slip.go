@@ -48,6 +48,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/p1"
 	"github.com/slimwire/swp/slip/nslip"
@@ -284,6 +285,9 @@ func (s *Service) Profile() *profiles.Profile { return s.profile }
 
 // Close drops waiting messages and waits for running ones.
 func (s *Service) Close() { s.queues.close() }
+
+// Pools returns who uses the places and the octets of messages that are on their way.
+func (s *Service) Pools() []fair.Pool { return s.queues.pools() }
 
 // codec reads and writes both languages within their limits.
 type codec struct {
