@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -82,8 +81,7 @@ type output struct {
 	err     error
 	wrote   bool // anything was ever written
 
-	recorded  atomic.Uint64 // exchanges of which the terminal answer is queued, or about to be
-	committed uint64        // of them, those with a written record; owned by the writing goroutine
+	committed uint64 // Session.recorded at the latest commit; owned by the writing goroutine
 
 	deadline time.Time // current write deadline; owned by the writing goroutine
 	room     room.Gate // wakes waiting senders after each write
@@ -100,7 +98,7 @@ func (o *output) reset(l *lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.l, o.frames, o.closing, o.closed, o.err, o.wrote = l, 0, false, false, nil, false
-	o.last, o.deadline = time.Time{}, time.Time{}
+	o.last, o.deadline, o.committed = time.Time{}, time.Time{}, 0
 }
 
 // sizeOf returns the octets of a message, or the error for one above the current limits.
@@ -486,7 +484,7 @@ func (o *output) writeChunk(p []byte) error {
 	}
 	o.mu.Unlock()
 	defer o.mu.Lock()
-	if n := o.recorded.Load(); n != o.committed {
+	if n := o.l.s.recorded.Load(); n != o.committed {
 		o.l.s.ep.recorder.Commit()
 		o.committed = n
 	}

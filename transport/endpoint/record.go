@@ -178,6 +178,7 @@ func (s *Session) record(a *account, req *profiles.Request, v *Verdict, ctx cont
 	report := s.reportOf(a, req, v, ctx, gone)
 	r.fill(&report)
 	r.begun = s.ep.recorder.Record(report)
+	s.recorded.Add(1)
 }
 
 // admit asks the Recorder for a message that opens an exchange.
@@ -207,7 +208,6 @@ func (l *lane) last(a *account, req *profiles.Request, fault *profiles.Error, ct
 		v.Code, v.Detail, v.Err, v.Reject = fault.Code, fault.Detail, fault, !fault.Domain
 	}
 	l.s.record(a, req, &v, ctx, false)
-	l.out.recorded.Add(1)
 }
 
 // forget gives the record of an exchange back that has ended.

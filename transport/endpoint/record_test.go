@@ -207,6 +207,27 @@ func TestAnExchangeThatIsNotKeptHasNoSumsAndWaitsForNoRecord(t *testing.T) {
 	})
 }
 
+// swp.sync has no record, and its answer says that messages without an answer were done, perhaps on
+// another stream: after a kill their records are there.
+func TestAnAnswerWithoutARecordWaitsForThoseOfMessagesBeforeIt(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		k := &keeper{without: "echo"}
+		r := newRigOn(t, pipe, endpoint.Options{Bounds: alone, Recorder: k}, profile(act))
+		r.send(t, request("id-0000-", "deferred"))
+		synctest.Wait()
+		if r.conn.Multiplexed() {
+			r.again(t)
+		}
+		r.send(t, request("id-0001-", "echo"))
+		r.wantEcho(t, "id-0001-", "12345")
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if len(k.records) != 1 || k.written != 1 {
+			t.Errorf("%d of %d records were written before the answer, want 1 of 1", k.written, len(k.records))
+		}
+	})
+}
+
 func TestNothingIsHandledWithoutARecord(t *testing.T) {
 	onEach(t, endpoint.Options{Bounds: alone, Recorder: &keeper{refuse: &profiles.Error{Code: profiles.Internal, Detail: "audit", Text: "no room"}}, ErrorFrames: true}, func(t *testing.T, r *rig) {
 		r.send(t, request("id-0000-", "x"))

@@ -39,6 +39,10 @@ type Session struct {
 	queued  atomic.Int64 // octets in their output queues
 	words   atomic.Int64 // octets of terminal answers among them
 
+	// recorded counts exchanges with a record. Nothing is written before the records are that
+	// were there then: an answer may be about a message without one, as that of swp.sync is.
+	recorded atomic.Uint64
+
 	streams *streams // nil if they have no bound
 	callers callers
 	asserts atomic.Pointer[func(identity string) ([]byte, error)] // of Assert; may be nil
