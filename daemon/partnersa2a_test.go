@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -17,7 +18,9 @@ import (
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -137,13 +140,31 @@ func (o *organisation) seats(f devpki.Files, address, hints, id string, worker a
 		o.t.Fatal(err)
 	}
 	s := &session{ep.Attach(conn), set.MCP, set.A2A, set.Relay}
-	if err := set.A2A.Declare(o.t.Context(), s.Session, id, kinds); err != nil {
-		o.t.Fatal(err)
-	}
-	if err := echo(o.t, s); err != nil { // after which the agent is known
-		o.t.Fatal(err)
-	}
+	s.declare(o.t, id, kinds...)
 	return s
+}
+
+// declare declares an agent, and returns when the daemon knows it. On QUIC what comes later may
+// overtake the Handshake, which has no answer.
+func (s *session) declare(t *testing.T, id string, kinds ...string) {
+	t.Helper()
+	if err := s.tasks.Declare(t.Context(), s.Session, id, kinds); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	call := func(params, result any) error { return rpc.CallJSON(ctx, s.Session, agdisc.MethodList, params, result) }
+	for {
+		for entry, err := range agdisc.Entries(call) {
+			if err != nil {
+				t.Fatalf("agent %s is not listed: %v", id, err)
+			}
+			if entry.Own && entry.AgentID == id {
+				return
+			}
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // follow receives Events of a task up to a message, or to the end.

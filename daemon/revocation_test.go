@@ -398,7 +398,11 @@ var everything = []underWay{
 			v.t.Fatal(err)
 		}
 		v.t.Cleanup(d.Close)
-		<-begun
+		select {
+		case <-begun:
+		case <-time.After(patience):
+			v.t.Fatal("the seated agent was not given its task")
+		}
 		return answered(stopped)
 	}},
 }

@@ -670,12 +670,7 @@ func (d *digger) join(o *organisation) {
 		d.t.Fatal(err)
 	}
 	s := &session{d.ep.Attach(conn), d.set.MCP, d.set.A2A, d.set.Relay}
-	if err := d.set.A2A.Declare(d.t.Context(), s.Session, "digger", []string{"sdl/task.v1"}); err != nil {
-		d.t.Fatal(err)
-	}
-	if err := echo(d.t, s); err != nil { // after which the agent is known
-		d.t.Fatal(err)
-	}
+	s.declare(d.t, "digger", "sdl/task.v1")
 }
 
 func TestSDLTasksOutliveARestartAndWaitInTheRelay(t *testing.T) {

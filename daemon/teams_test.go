@@ -89,12 +89,7 @@ func join(r *running, id string, p player, capabilities ...string) {
 		r.t.Fatal(err)
 	}
 	s := &session{ep.Attach(conn), set.MCP, set.A2A, set.Relay}
-	if err := set.A2A.Declare(r.t.Context(), s.Session, id, append(a2abinding.Kinds(), capabilities...)); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := echo(r.t, s); err != nil { // after which the agent is known
-		r.t.Fatal(err)
-	}
+	s.declare(r.t, id, append(a2abinding.Kinds(), capabilities...)...)
 }
 
 // deskClient speaks to the team "desk" as programs on the SDK do.
