@@ -149,7 +149,7 @@ func (p *passing) run(ctx context.Context) error {
 			if err := p.keeps(ctx, p.dst); err != nil {
 				return err
 			}
-			if err := p.send(ctx, to, p.ext); to.Context().Err() == nil && !profiles.IsUnserved(err) {
+			if err := p.send(ctx, to, p.ext); p.settled(to, err) && !profiles.IsUnserved(err) {
 				return err
 			}
 		}
@@ -161,7 +161,7 @@ func (p *passing) run(ctx context.Context) error {
 			if p.hops >= profiles.MaxHops {
 				return tooFar(p.dst)
 			}
-			if err := p.cross(ctx, &way); way.Session.Context().Err() == nil {
+			if err := p.cross(ctx, &way); p.settled(way.Session, err) {
 				return err
 			}
 		}
@@ -169,7 +169,7 @@ func (p *passing) run(ctx context.Context) error {
 	if p.strange != nil {
 		return unreadable(p.strange)
 	}
-	if s.opts.Relay != nil && s.opts.Relay.Keeps(p.dst) {
+	if p.kept() {
 		if err := p.keeps(ctx, p.dst); err != nil {
 			return err
 		}
@@ -183,6 +183,19 @@ func (p *passing) run(ctx context.Context) error {
 		return Refuse(CodeLanguage, fmt.Sprintf("agent %.100q gets lines of SLIP v1 only, and nSLIP is not translated", p.dst))
 	}
 	return unknown(p.dst)
+}
+
+// settled reports whether the outcome of a send on a session stands. One that has failed because
+// the session has ended does not. A message that was sent may have arrived just before that end: it
+// is sent no other way unless the relay is to lose none for the agent.
+func (p *passing) settled(on profiles.Session, err error) bool {
+	return on.Context().Err() == nil || err == nil && !p.kept()
+}
+
+// kept reports whether the relay keeps messages for the agent.
+func (p *passing) kept() bool {
+	relay := p.s.opts.Relay
+	return relay != nil && relay.Keeps(p.dst)
 }
 
 // keeps compares the hints of the message with what is declared for where it goes.

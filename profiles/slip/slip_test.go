@@ -126,6 +126,36 @@ func TestUnknownDestinationIsAClearError(t *testing.T) {
 	}
 }
 
+// leaver is a session whose peer leaves as soon as it has got a message.
+type leaver struct {
+	profiles.Session
+	leave func()
+}
+
+func (l leaver) Send(ctx context.Context, env e1.Envelope) error {
+	err := l.Session.Send(ctx, env)
+	l.leave()
+	<-l.Context().Done()
+	return err
+}
+
+func TestAMessageToAnAgentThatLeavesUponItIsNotRefused(t *testing.T) {
+	for _, partner := range []bool{false, true} {
+		h := newHub(t, "hub", nil)
+		from, to := h.join("id-a", "coordinator"), h.join("id-b")
+		last := leaver{to.hub, func() { to.gets(); to.session.Close() }}
+		if partner {
+			h.partners["planner"] = last
+		} else {
+			h.agents.declare("planner", "id-b", last)
+		}
+		from.send(slip.TypeSLIP, words)
+		if v := from.verdict(0); v.Err != nil {
+			t.Errorf("of a partner %v: %v", partner, v.Err)
+		}
+	}
+}
+
 func TestTheRelayKeepsWhatIsForAnAgentThatIsAway(t *testing.T) {
 	relay := &box{agent: "planner", kept: make(chan kept, 1)}
 	h := newHub(t, "hub", func(o *slip.Options) { o.Relay = relay })
