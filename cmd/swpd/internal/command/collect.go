@@ -33,12 +33,16 @@ func collectEarly(ctx context.Context, used func() uint64, set func(percent int)
 	afterCollections(ctx, 8, func() uint64 { return uint64(percentOf(used())) }, func(percent uint64) { set(int(percent)) })
 }
 
-// lately is how many collections limitMemory looks back.
-const lately = 128
+// How many collections limitMemory looks back.
+const (
+	lately = 128 // for memory in use besides octets in flight, which changes slowly
+	latest = 8   // for all memory in use
+)
 
 // limiter computes the soft limit of memory.
 type limiter struct {
 	others [lately]uint64 // octets that the latest collections found in use besides those in flight
+	lives  [latest]uint64 // octets that they found in use
 	looks  int
 }
 
@@ -48,15 +52,18 @@ type limiter struct {
 // Other memory gets the usual percentage for its garbage, so that the limit is felt only where
 // the octets in flight come near their bound.
 //
-// A collection also finds in use what was allocated while it ran. The least of the latest
-// findings has the least of these octets. If more has come to be in use since, the limit leaves
-// a sixteenth of it for garbage.
+// A collection also finds in use what was allocated while it ran, which is much on a busy machine.
+// The least of the latest findings has the least of these octets. If more has come to be in use,
+// the limit leaves a sixteenth of it for garbage; again the least finding counts, because a limit
+// above one that has too much would let the next have more.
 func (l *limiter) limit(m memory, used, bound int) uint64 {
 	l.others[l.looks%lately] = max(m.live, uint64(used)) - uint64(used)
+	l.lives[l.looks%latest] = m.live
 	l.looks++
 	other := slices.Min(l.others[:min(l.looks, lately)])
 	want := other + other*gcPercent/100 + uint64(bound) + max(uint64(bound)/16, gcHeap)
-	return m.beside + max(want, m.live+m.live/16)
+	live := slices.Min(l.lives[:min(l.looks, latest)])
+	return m.beside + max(want, live+live/16)
 }
 
 // limitMemory sets the soft limit of memory by a limiter until ctx ends. octets returns the

@@ -80,17 +80,27 @@ func TestRS19TheLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 		{live: 16 * mib, beside: 3 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 16) * mib},
 		{live: 256 * mib, beside: 3 * mib, used: 240 * mib, bound: 256 * mib, want: (3 + 16 + 4 + 256 + 16) * mib}, // full
 		{live: 272 * mib, used: 240 * mib, bound: 256 * mib, want: (16 + 4 + 256 + 16) * mib},                      // found too much
-		{live: 320 * mib, used: 240 * mib, bound: 256 * mib, want: (320 + 20) * mib},                               // far too much
-		{live: 208 * mib, used: 196 * mib, bound: 64 * mib, want: (208 + 13) * mib},                                // the bound was lowered
+		{live: 320 * mib, used: 240 * mib, bound: 256 * mib, want: (16 + 4 + 256 + 16) * mib},                      // far too much
+		{live: 208 * mib, used: 196 * mib, bound: 64 * mib, want: (12 + 3 + 64 + 8) * mib},                         // the bound was lowered
 		{live: 10 * mib, used: 20 * mib, bound: 64 * mib, want: (64 + 8) * mib},                                    // used grew after the collection
 	} {
 		if got := l.limit(memory{row.live, row.beside}, row.used, row.bound); got != row.want {
 			t.Errorf("%d: a limit of %d octets, want %d", i, got, row.want)
 		}
 	}
+	var lowered limiter
+	for i := range latest {
+		lowered.limit(memory{live: uint64(256-i) * mib}, 196*mib, 64*mib)
+	}
+	if got, want := lowered.limit(memory{live: 208 * mib}, 196*mib, 64*mib), uint64(208+13)*mib; got != want {
+		t.Errorf("more than the bound is in use for long: a limit of %d octets, want %d", got, want)
+	}
 	for i := range lately {
 		want := uint64(400+25) * mib
-		if i == lately-1 { // the others are forgotten
+		switch {
+		case i < latest-1: // it may have been allocated while the collection ran
+			want = (64 + 8) * mib
+		case i == lately-1: // the others are forgotten
 			want = (64 + 8 + 400 + 100) * mib
 		}
 		if got := l.limit(memory{live: 400 * mib}, 0, 64*mib); got != want {
