@@ -9,6 +9,9 @@
 // that cannot be closed so early keeps its place; then an eighth of the places is for known
 // addresses.
 //
+// A connection with unread octets is closed after the others: on a busy machine its request waits
+// for this endpoint.
+//
 // New connections from other addresses are refused at random, so that those that have
 // a place keep it long enough to authenticate: at a full entrance, the more often the younger the
 // connection is that would be closed (Fair); where none can be closed, from half of the places on,
@@ -70,8 +73,9 @@ const (
 type Place struct {
 	of      *Places
 	prefix  netip.Prefix
-	bounded bool   // strangers of prefix have a bound
-	evict   func() // nil: it cannot be closed
+	bounded bool        // strangers of prefix have a bound
+	evict   func()      // nil: it cannot be closed
+	unread  func() bool // may be nil
 
 	// Guarded by the mutex of of.
 	element *list.Element // in the list of its class, or nil
@@ -84,9 +88,11 @@ type Place struct {
 
 // Enter returns a place for a connection from an address, or nil without a free one. evict is
 // called at most once, if the place is given to another connection; nil means that the
-// connection cannot be closed.
-func (p *Places) Enter(from net.Addr, evict func()) *Place {
-	c := &Place{of: p, evict: evict}
+// connection cannot be closed. unread reports whether octets of the connection have arrived and
+// wait to be read, and must not block. Such a connection is closed after the others: its peer waits
+// for this endpoint and not the reverse. It may be nil.
+func (p *Places) Enter(from net.Addr, evict func(), unread func() bool) *Place {
+	c := &Place{of: p, evict: evict, unread: unread}
 	c.prefix, c.bounded = p.prefixOf(from)
 	worse, ok := p.enter(c)
 	if worse != nil {
@@ -170,7 +176,11 @@ func (p *Places) drops(probability float64) bool {
 // worst returns the place of a stranger that is given to another connection, or nil if no
 // connection can be closed.
 func (p *Places) worst() *Place {
-	return p.oldest(func(*Place) bool { return true })
+	worst := p.oldest(func(c *Place) bool { return c.unread == nil || !c.unread() })
+	if worst == nil {
+		worst = p.oldest(func(*Place) bool { return true })
+	}
+	return worst
 }
 
 // oldest returns the oldest place of the first list that meets a condition and can be closed.

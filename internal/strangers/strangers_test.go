@@ -20,7 +20,7 @@ type entered struct {
 
 func enter(p *Places, address string) *entered {
 	e := new(entered)
-	e.Place = p.Enter(at(address), func() { e.evicted = true })
+	e.Place = p.Enter(at(address), func() { e.evicted = true }, nil)
 	return e
 }
 
@@ -85,6 +85,28 @@ func TestTL20PeersAtASharedAddressHaveNoBound(t *testing.T) {
 
 // A flood that is faster than an authentication closes only connections that have had their
 // time, mostly; and it cannot hold back a known address.
+// On a busy machine a request that has arrived waits to be read. Its connection is not closed for
+// newcomers, unless all wait.
+func TestGW10AConnectionWhoseOctetsNobodyHasReadIsClosedLast(t *testing.T) {
+	p := New(2, func(netip.Addr) bool { return true })
+	now := time.Now()
+	p.now = func() time.Time { return now }
+	waits := [2]bool{true, false}
+	var evicted []int
+	for i := range waits {
+		p.Enter(at("10.0.0.1"), func() { evicted = append(evicted, i) }, func() bool { return waits[i] })
+	}
+	now = now.Add(Fair)
+	enter(p, "10.0.0.1").Know() // keeps its place
+	if len(evicted) != 1 || evicted[0] != 1 {
+		t.Fatalf("closed %v, want the one that was read", evicted)
+	}
+	now = now.Add(Fair)
+	if enter(p, "10.0.0.1"); len(evicted) != 2 {
+		t.Errorf("closed %v, want the last one, too", evicted)
+	}
+}
+
 func TestTL21AFullEntranceGivesAConnectionTimeToAuthenticate(t *testing.T) {
 	p := New(8, nil)
 	now := time.Now()
@@ -127,16 +149,16 @@ func TestTL21WhereNoneCanBeClosedNewOnesAreRefusedEarly(t *testing.T) {
 	p.random = func() float64 { return chance }
 	for i := range byte(8) { // a half
 		chance = 0
-		if p.Enter(at(netip.AddrFrom4([4]byte{10, 0, i, 1}).String()), nil) == nil {
+		if p.Enter(at(netip.AddrFrom4([4]byte{10, 0, i, 1}).String()), nil, nil) == nil {
 			t.Fatalf("refused with %d of 16 places in use", i)
 		}
 	}
 	for i := range byte(6) { // up to seven eighths
 		refused := float64(i) / 6
-		if chance = refused - 0.01; refused > 0 && p.Enter(at("10.1.0.1"), nil) != nil {
+		if chance = refused - 0.01; refused > 0 && p.Enter(at("10.1.0.1"), nil, nil) != nil {
 			t.Errorf("entered with %d of 16 in use and a chance below %.2f", 8+i, refused)
 		}
-		if chance = refused; p.Enter(at(netip.AddrFrom4([4]byte{10, 2, i, 1}).String()), nil) == nil {
+		if chance = refused; p.Enter(at(netip.AddrFrom4([4]byte{10, 2, i, 1}).String()), nil, nil) == nil {
 			t.Errorf("refused with %d of 16 in use and a chance of %.2f", 8+i, refused)
 		}
 	}
@@ -178,12 +200,12 @@ func TestAnAddressIsForgottenAfterAWhile(t *testing.T) {
 func TestQU07PlacesThatAreNotGivenUpAreKeptForKnownAddresses(t *testing.T) {
 	p := New(16, nil)
 	p.random = never
-	known := p.Enter(at("10.0.0.1"), nil)
+	known := p.Enter(at("10.0.0.1"), nil, nil)
 	known.Know()
 	known.Leave()
 	n := 0
 	for i := range byte(4) {
-		for p.Enter(at(netip.AddrFrom4([4]byte{10, 0, 1, i}).String()), nil) != nil {
+		for p.Enter(at(netip.AddrFrom4([4]byte{10, 0, 1, i}).String()), nil, nil) != nil {
 			n++
 		}
 		if i == 0 && n != 4 {
@@ -193,7 +215,7 @@ func TestQU07PlacesThatAreNotGivenUpAreKeptForKnownAddresses(t *testing.T) {
 	if n != 14 {
 		t.Errorf("strangers have %d places, want 7/8 of 16", n)
 	}
-	if p.Enter(at("10.0.0.1"), nil) == nil {
+	if p.Enter(at("10.0.0.1"), nil, nil) == nil {
 		t.Error("a known address has found no place")
 	}
 }

@@ -168,7 +168,7 @@ type handshakeKey struct{}
 // begin counts a handshake, which ends when Accept takes the connection or the
 // connection ends.
 func (l *Listener) begin(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-	place := l.places.Enter(info.RemoteAddr, nil)
+	place := l.places.Enter(info.RemoteAddr, nil, nil)
 	if place == nil {
 		l.opts.OnSecurity(transport.SecurityEvent{
 			Transport: "quic",

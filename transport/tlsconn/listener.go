@@ -96,7 +96,7 @@ func (l *Listener) Close() error {
 // handle starts the handshake of a new connection. Its goroutine ends with the handshake,
 // because a handshake needs twice the stack of an established connection.
 func (l *Listener) handle(conn net.Conn) {
-	place := l.places.Enter(conn.RemoteAddr(), func() { l.evict(conn) })
+	place := l.places.Enter(conn.RemoteAddr(), func() { l.evict(conn) }, nil)
 	if place == nil {
 		_ = conn.Close()
 		return

@@ -112,7 +112,7 @@ func (p *Pool) Accept() (net.Conn, error) {
 		// read.
 		time.Sleep(p.places.Spare())
 		c := &pooled{Conn: conn, pool: p}
-		c.place = p.places.Enter(conn.RemoteAddr(), c.evict)
+		c.place = p.places.Enter(conn.RemoteAddr(), c.evict, c.unread)
 		if c.place != nil && c.count(connOctets) {
 			return c, nil
 		}
@@ -133,6 +133,9 @@ func (c *pooled) evict() {
 	c.leave()
 	_ = c.Conn.Close()
 }
+
+// unread reports whether octets have arrived and wait to be read.
+func (c *pooled) unread() bool { return unread(c.Conn) }
 
 // leave gives back what is counted.
 func (c *pooled) leave() {
