@@ -126,6 +126,8 @@ func (k keys) server() (*serve.Server, error) {
 	return serve.New(serve.Options{Policy: &trust.Policy{
 		Mode: sdl.ModeEncSig, Registry: registry, DecryptKeys: map[string]*ecdh.PrivateKey{"box": k.box},
 		Replay: &trust.Replay{Nonces: new(again), Window: 2 * time.Hour}, RequireReplay: true,
+	}, Recipients: func(string) []seal.Recipient { // answers are encrypted to the caller
+		return []seal.Recipient{{Kid: "box", Key: k.box.PublicKey()}}
 	}})
 }
 
