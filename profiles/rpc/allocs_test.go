@@ -93,6 +93,21 @@ func TestACallThatEndsWellIsOneAllocation(t *testing.T) {
 	}
 }
 
+func TestCallsOfACallerAllocateNothing(t *testing.T) {
+	for _, size := range []int{0, 64, 4 << 10} {
+		calls, params := rpc.NewCaller(new(prompt)), make([]byte, size)
+		call := func() {
+			if result, err := calls.Call(t.Context(), "swp.echo", params); err != nil || !bytes.Equal(result, params) {
+				t.Fatalf("%d octets: %d came back, %v", size, len(result), err)
+			}
+		}
+		call()
+		if n := testing.AllocsPerRun(100, call); n != 0 {
+			t.Errorf("%d octets: %v allocations, want none", size, n)
+		}
+	}
+}
+
 func TestEchoDoesNotAllocate(t *testing.T) {
 	for _, size := range []int{64, 4 << 10, 1 << 20} {
 		serve, l, params := echo(t, size)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -89,14 +90,33 @@ func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error
 		return nil, err
 	}
 	defer s.Close()
-	for {
-		switch _, err := s.Recv(ctx); {
-		case errors.Is(err, io.EOF):
-			return bytes.Clone(s.Result()), nil
-		case err != nil:
-			return nil, err
-		}
+	return s.finish(ctx, nil)
+}
+
+// Caller makes one call after the other and reuses its memory, which Call allocates anew. It is
+// for programs that make many calls. One goroutine at a time may use it.
+type Caller struct {
+	on     profiles.Caller
+	stream Stream
+	result []byte
+}
+
+// NewCaller returns a Caller whose calls are those of the function Call on a session or a lane.
+func NewCaller(on profiles.Caller) *Caller { return &Caller{on: on} }
+
+// Call is like the function Call, but the result is valid until the next Call.
+func (c *Caller) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
+	s := &c.stream
+	if err := (Invocation{Method: method, Params: params}).open(ctx, c.on, s); err != nil {
+		return nil, err
 	}
+	defer s.Close()
+	result, err := s.finish(ctx, c.result[:0])
+	if err != nil {
+		return nil, err
+	}
+	c.result = result
+	return result, nil
 }
 
 // Stream is the calling side of one call. One goroutine at a time may use it.
@@ -104,6 +124,7 @@ type Stream struct {
 	call   profiles.Call
 	rpcID  [16]byte
 	small  [160]byte // a request that fits, so that a call is one allocation
+	large  []byte    // one that does not fit, kept for the next
 	seq    uint64    // of the last item
 	begun  bool      // an item has arrived
 	last   bool      // no item may follow
@@ -117,6 +138,16 @@ type Stream struct {
 // Open is like the function Open.
 func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, error) {
 	s := new(Stream)
+	if err := c.open(ctx, on, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// open makes s the stream of a call. The last one that it was is over.
+func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream) error {
+	s.seq, s.begun, s.last, s.over, s.given = 0, false, false, false, false
+	s.result, s.keeps, s.err = nil, profiles.EndToEnd{}, nil
 	// An rpc_id must only be unique on this connection.
 	binary.NativeEndian.PutUint64(s.rpcID[:], rand.Uint64())  //nolint:gosec // no secret
 	binary.NativeEndian.PutUint64(s.rpcID[8:], rand.Uint64()) //nolint:gosec // no secret
@@ -124,7 +155,8 @@ func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, erro
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq}
 	payload := s.small[:0]
 	if n := req.Size(); n > len(s.small) {
-		payload = make([]byte, 0, n)
+		s.large = slices.Grow(s.large[:0], n)
+		payload = s.large
 	}
 	env.Payload = req.Append(payload)
 	if c.Deadline > 0 {
@@ -132,10 +164,20 @@ func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, erro
 	}
 	env.Extensions = append(env.Extensions, c.Extensions...)
 	var err error
-	if s.call, err = on.Call(ctx, env); err != nil {
-		return nil, err
+	s.call, err = on.Call(ctx, env)
+	return err
+}
+
+// finish receives the result of the call and appends it to dst. Stream items are dropped.
+func (s *Stream) finish(ctx context.Context, dst []byte) ([]byte, error) {
+	for {
+		switch _, err := s.Recv(ctx); {
+		case errors.Is(err, io.EOF):
+			return append(dst, s.result...), nil
+		case err != nil:
+			return nil, err
+		}
 	}
-	return s, nil
 }
 
 // RPCID is the rpc_id of the call.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -75,6 +76,33 @@ func TestCallOverAConnection(t *testing.T) {
 			if got := new(rpc.Error); !errors.As(err, &got) || *got != want {
 				t.Errorf("%s: error %v, want %v", method, err, &want)
 			}
+		}
+	})
+}
+
+func TestACallerGoesOnAfterCallsThatFailed(t *testing.T) {
+	both(t, func() map[string]rpc.Method {
+		return map[string]rpc.Method{
+			"test.block": {Detached: func(ctx context.Context, _ *profiles.Request, _ []byte, _ func([]byte) error) ([]byte, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}},
+		}
+	}, func(t *testing.T, s profiles.Session) {
+		calls := rpc.NewCaller(s)
+		for i := range 3 {
+			params := bytes.Repeat([]byte{byte(i)}, 100<<i)
+			if got, err := calls.Call(t.Context(), rpc.MethodEcho, params); err != nil || !bytes.Equal(got, params) {
+				t.Errorf("%d octets came back, %v", len(got), err)
+			}
+			if _, err := calls.Call(t.Context(), "test.none", nil); !errors.As(err, new(*rpc.Error)) {
+				t.Errorf("a method that is not there: %v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			if _, err := calls.Call(ctx, "test.block", params); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a call that is given up: %v", err)
+			}
+			cancel()
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/slimwire/swp/profiles"
@@ -52,10 +51,12 @@ func DialList(ctx context.Context, addr string, files cert.Files) (echo.Conn, er
 // lister hands the payload back instead of the result. It is not sent.
 type lister struct{ conn }
 
-func (l lister) Caller() echo.Caller { return l }
+func (l lister) Caller() echo.Caller { return listing{l.conn.Caller()} }
 
-func (l lister) Echo(payload []byte, use func([]byte) error) error {
-	return l.conn.Echo([]byte("{}"), func(result []byte) error {
+type listing struct{ calls echo.Caller }
+
+func (l listing) Echo(payload []byte, use func([]byte) error) error {
+	return l.calls.Echo([]byte("{}"), func(result []byte) error {
 		if len(result) == 0 {
 			return errors.New("swpecho: no list")
 		}
@@ -134,21 +135,20 @@ func attach(ctx context.Context, c transport.Conn, method string, lane bool) (ec
 }
 
 func (c conn) Close() error        { return c.endpoint.Close() }
-func (c conn) Caller() echo.Caller { return c }
+func (c conn) Caller() echo.Caller { return caller{c, rpc.NewCaller(c.on)} }
 
-func (c conn) Echo(payload []byte, use func([]byte) error) error {
-	stream, err := rpc.Open(c.ctx, c.on, c.method, payload)
+// caller makes one call after the other.
+type caller struct {
+	conn
+	calls *rpc.Caller
+}
+
+func (c caller) Echo(payload []byte, use func([]byte) error) error {
+	result, err := c.calls.Call(c.ctx, c.method, payload)
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
-	switch _, err := stream.Recv(c.ctx); {
-	case errors.Is(err, io.EOF):
-		return use(stream.Result())
-	case err != nil:
-		return err
-	}
-	return errors.New("swpecho: a stream item")
+	return use(result)
 }
 
 // newEndpoint serves the built-in RPC methods.
