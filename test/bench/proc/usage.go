@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Resident returns the resident memory of a process in octets, as
@@ -34,23 +36,16 @@ func Peak(pid int) (int64, error) {
 	return kib << 10, err
 }
 
-// tick is the unit of /proc/PID/stat, 1/100 s wherever Linux runs Go.
-const tick = 10 * time.Millisecond
-
-// CPU returns the processor time that a process has used, in user and kernel
-// mode.
+// CPU returns the processor time that a process has used, in user and kernel mode, in
+// nanoseconds as the scheduler counts it.
 func CPU(pid int) (time.Duration, error) {
-	// The name of the program may contain anything, and ends at the last ')'.
-	fields, err := procFields(pid, "stat", []byte(")"))
-	if err != nil {
-		return 0, err
+	// The clock of a process, as clock_getcpuclockid(3) makes it from an id.
+	const sched = 2
+	var used unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|sched, &used); err != nil {
+		return 0, fmt.Errorf("proc: processor time of %d: %w", pid, err)
 	}
-	user, err := number(fields, 11)
-	if err != nil {
-		return 0, err
-	}
-	system, err := number(fields, 12)
-	return time.Duration(user+system) * tick, err
+	return time.Duration(used.Nano()), nil
 }
 
 // procFields returns the fields of a file of /proc/PID, those after the last

@@ -34,10 +34,13 @@ func MoveSystems() []MoveSystem {
 	return []MoveSystem{
 		{"swpd-artifact", "swpd: artifact put, get", swpdKey, swpmove.NewMover},
 		{"raw-move", "raw TLS", rawMoveKey, rawtls.NewMover},
-		{"raw-move-digest", "raw TLS and SHA-256", rawMoveKey, rawtls.NewDigestMover},
+		{digestMoveID, "raw TLS and SHA-256", rawMoveKey, rawtls.NewDigestMover},
 		{"grpc-move", "gRPC stream of pieces", grpcMoveKey, grpcmove.NewMover},
 	}
 }
+
+// digestMoveID is the system that the promises compare ours with.
+const digestMoveID = "raw-move-digest"
 
 const (
 	rawMoveKey  = "raw-move"
@@ -89,8 +92,26 @@ type moved struct {
 // artifact moves a file to each server and back.
 func (r *run) artifact() (err error) {
 	rounds := max(min(r.opts.Rounds, 3), r.opts.Rounds/3)
-	r.report.Artifact, err = r.moveAll(MoveSystems(), rounds)
-	return err
+	if r.report.Artifact, err = r.moveAll(MoveSystems(), rounds); err != nil {
+		return err
+	}
+	for _, m := range r.report.Artifact {
+		m.judge()
+	}
+	return nil
+}
+
+// judge compares the rows of MoveSystems with the promises about artifacts.
+func (m MoveReport) judge() {
+	for i := range m.Rows {
+		row := &m.Rows[i]
+		switch {
+		case i == 0 && row.ServerPeak != nil:
+			row.PeakPromise = atMost(row.ServerPeak.Median, moveMemory)
+		case row.System == digestMoveID && row.Ratio != nil:
+			row.Ratio.Promise = atLeast(row.Ratio.Median, moveBound)
+		}
+	}
 }
 
 // moveAll moves a file to the server of each system and back. Ratios use measurements of
@@ -250,17 +271,18 @@ func moveReport(d direction, size, rounds int, systems []MoveSystem, results [][
 
 func (m MoveReport) write(w io.Writer) {
 	section(w, fmt.Sprintf("artifact %s · %s · 1 connection (%d rounds)", m.Direction, sizeName(m.Size), m.Rounds),
-		"", "MB/s", "client CPU s", "server CPU s", "client peak MiB", "server peak MiB", divided(m.Divided), "min–max", "")
+		"", "MB/s", "client CPU s", "server CPU s", "client peak MiB", "server peak MiB", divided(m.Divided), "min–max", "promise", "")
 	for _, r := range m.Rows {
 		if r.Rate == nil {
-			row(w, r.Name, "not measured", "", "", "", "", "", "", "")
+			row(w, r.Name, append([]string{"not measured"}, make([]string, 8)...)...)
 			continue
 		}
 		cells := []string{
-			fmt.Sprintf("%.0f", r.Rate.Median), hundredths(r.ClientCPU), hundredths(r.ServerCPU), micros(r.ClientPeak), micros(r.ServerPeak), "", "", "",
+			fmt.Sprintf("%.0f", r.Rate.Median), hundredths(r.ClientCPU), hundredths(r.ServerCPU), micros(r.ClientPeak), micros(r.ServerPeak), "", "", "", "",
 		}
-		if r.Ratio != nil {
-			copy(cells[5:], r.Ratio.cells()[:2])
+		copy(cells[5:], r.Ratio.cells())
+		if r.PeakPromise != nil {
+			cells[7], cells[8] = r.PeakPromise.text("MiB"), r.PeakPromise.mark()
 		}
 		row(w, r.Name, cells...)
 	}

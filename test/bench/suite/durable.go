@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/slimwire/swp/test/bench/natsecho"
+	"github.com/slimwire/swp/test/bench/rawtls"
 	"github.com/slimwire/swp/test/bench/swpecho"
 )
 
@@ -14,8 +15,9 @@ type Work struct {
 	Systems []System
 	Cells   []Cell
 
-	// Promised is the rate of ours, exchanges a second at least, by load.
-	Promised map[Cell]float64
+	// Promised is the rate of ours, exchanges a second at least, and CPU the processor time of
+	// its server, microseconds an exchange at most, by load. Further promises are in Promises.
+	Promised, CPU map[Cell]float64
 }
 
 // Works returns all durable work in the order of the table.
@@ -27,20 +29,28 @@ func Works() []Work {
 			Systems: []System{
 				{"swpd-publish", "swpd: EVT_PUBLISH, swp.sync", swpdKey, swpecho.DialPublish, ""},
 				{"nats-publish", "NATS JetStream, synchronous", natsDurableKey, natsecho.DialPublish, "swpd-publish"},
+				{"raw-synced", "raw TLS, write and fdatasync", rawSyncedKey, rawtls.DialSynced, "swpd-publish"},
 			},
-			Cells:    []Cell{one, many},
-			Promised: map[Cell]float64{one: 8_000, many: 40_000},
+			Cells: []Cell{one, many},
+			CPU:   map[Cell]float64{many: 30},
 		},
 		{
-			Name:    "task, ten Events, Result",
-			Systems: []System{{"swpd-tasks", "swpd: to an agent and back", swpdKey, swpecho.DialTasks, ""}},
-			Cells:   []Cell{{256, 1, 1}, {256, 16, 4}},
+			Name: "task, ten Events, Result",
+			Systems: []System{
+				{"swpd-tasks", "swpd: to an agent and back", swpdKey, swpecho.DialTasks, ""},
+				{"bare-synced", "one bare write and fdatasync", "", rawtls.DialFile, "swpd-tasks"},
+			},
+			Cells:    []Cell{{256, 1, 1}, {256, 16, 4}},
+			Promised: map[Cell]float64{{256, 16, 4}: 5_000},
 		},
 	}
 }
 
-// natsDurableKey is the key of the NATS server that stores.
-const natsDurableKey = "nats-durable"
+// The keys of the servers that store: NATS, and a file for each connection.
+const (
+	natsDurableKey = "nats-durable"
+	rawSyncedKey   = "raw-synced"
+)
 
 // workSystems are the systems of all works, those that cross a link and those with an audit
 // trail included.
@@ -66,7 +76,9 @@ func (r *run) durable() error {
 	return nil
 }
 
-func (r *run) measureWork(w Work, cell Cell, rounds int) (CellReport, error) {
+// measureAll has each system of a work exchange for one window a round. The results are by
+// system and round; one that failed is zero.
+func (r *run) measureAll(w Work, cell Cell, rounds int) ([][]measurement, error) {
 	results := make([][]measurement, len(w.Systems))
 	for round := range rounds {
 		r.say("%s, %s, round %d of %d", w.Name, cell, round+1, rounds)
@@ -74,7 +86,7 @@ func (r *run) measureWork(w Work, cell Cell, rounds int) (CellReport, error) {
 			k := (round + j) % len(w.Systems)
 			m, err := r.fleet.measure(w.Systems[k], cell)
 			if r.ctx.Err() != nil {
-				return CellReport{}, r.ctx.Err()
+				return nil, r.ctx.Err()
 			}
 			if err != nil {
 				r.fail(w.Systems[k].ID+" "+cell.String(), err)
@@ -82,10 +94,22 @@ func (r *run) measureWork(w Work, cell Cell, rounds int) (CellReport, error) {
 			results[k] = append(results[k], m)
 		}
 	}
+	return results, nil
+}
+
+func (r *run) measureWork(w Work, cell Cell, rounds int) (CellReport, error) {
+	results, err := r.measureAll(w, cell, rounds)
+	if err != nil {
+		return CellReport{}, err
+	}
 	c := cellReport(cell, rounds, w.Systems, results)
 	c.Work = w.Name
-	if bound := w.Promised[cell]; bound > 0 && c.Rows[0].PerSecond != nil {
-		c.Rows[0].Promise = atLeast(c.Rows[0].PerSecond.Median, bound)
+	ours := &c.Rows[0]
+	if bound := w.Promised[cell]; bound > 0 && ours.PerSecond != nil {
+		ours.Promise = atLeast(ours.PerSecond.Median, bound)
+	}
+	if bound := w.CPU[cell]; bound > 0 && ours.ServerCPU != nil {
+		ours.CPUPromise = atMost(ours.ServerCPU.Median, bound)
 	}
 	return c, nil
 }

@@ -111,6 +111,9 @@ func (f *fleet) reach(key string) (addr string, pids []int, err error) {
 	if audit, audited := strings.CutPrefix(key, auditKey); audited {
 		return f.audited(audit)
 	}
+	if key == "" {
+		return "", nil, nil
+	}
 	srv, err := f.server(key)
 	if err != nil {
 		return "", nil, err

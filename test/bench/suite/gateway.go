@@ -7,13 +7,13 @@ import (
 	"io"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/slimwire/swp/test/bench/cert"
 	"github.com/slimwire/swp/test/bench/echo"
 	"github.com/slimwire/swp/test/bench/mcpecho"
 	"github.com/slimwire/swp/test/bench/proc"
 	"github.com/slimwire/swp/test/bench/swpd"
+	"github.com/slimwire/swp/test/bench/swpecho"
 )
 
 // CallPath is a path of an MCP call: directly to the server; through a gateway, which is
@@ -28,19 +28,38 @@ type CallPath struct {
 	// and Behind the name of the server at the other end. All are empty for a direct call;
 	// Transport and Behind are empty for the reverse proxies.
 	Direct, Transport, Behind string
+
+	// SWP says that the call goes to the swpd in front of the server, without the gateway;
+	// with an empty Behind, to swpd itself.
+	SWP bool
+
+	// Against is the ID of the path with which the promises compare this one; empty without a
+	// promise. Added is the most that this path may add to the p50, divided by what the other
+	// path adds, or by the p50 of one that adds to nothing; CPU is the same for the processor
+	// time of the servers, zero without a promise.
+	Against    string
+	Added, CPU float64
 }
 
 // CallPaths returns all paths in the order of the table.
 func CallPaths() []CallPath {
 	return []CallPath{
-		{"mcp-url", "server at a URL", mcpecho.DialHTTP, "", "", ""},
-		{"mcp-url-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-url", transportTLS, "url"},
-		{"mcp-url-quic", "gateway, two swpd over QUIC", mcpecho.DialHTTP, "mcp-url", transportQUIC, "url"},
-		{"mcp-url-proxies", "two reverse proxies, HTTP/2 over TLS", mcpecho.DialHTTP, "mcp-url", "", ""},
-		{"mcp-stdio", "server on stdio", dialStdio, "", "", ""},
-		{"mcp-stdio-tls", "gateway, two swpd over TLS", mcpecho.DialHTTP, "mcp-stdio", transportTLS, "stdio"},
+		{ID: "mcp-url", Name: "server at a URL", Dial: mcpecho.DialHTTP},
+		{ID: "mcp-url-tls", Name: "gateway, two swpd over TLS", Dial: mcpecho.DialHTTP, Direct: "mcp-url", Transport: transportTLS, Behind: "url",
+			Against: proxiesID, Added: 0.7, CPU: 0.6},
+		{ID: "mcp-url-quic", Name: "gateway, two swpd over QUIC", Dial: mcpecho.DialHTTP, Direct: "mcp-url", Transport: transportQUIC, Behind: "url",
+			Against: proxiesID, Added: 0.9, CPU: 0.6},
+		{ID: proxiesID, Name: "two reverse proxies, HTTP/2 over TLS", Dial: mcpecho.DialHTTP, Direct: "mcp-url"},
+		{ID: "mcp-url-swp", Name: "SWP client, one swpd over TLS", Dial: mcpecho.DialSWP, Direct: "mcp-url", Transport: transportTLS, Behind: "url",
+			SWP: true, Against: "mcp-echo", Added: 1.4},
+		{ID: "mcp-echo", Name: "swp.echo at that swpd", Dial: swpecho.DialTLS, Transport: transportTLS, SWP: true},
+		{ID: "mcp-stdio", Name: "server on stdio", Dial: dialStdio},
+		{ID: "mcp-stdio-tls", Name: "gateway, two swpd over TLS", Dial: mcpecho.DialHTTP, Direct: "mcp-stdio", Transport: transportTLS, Behind: "stdio"},
 	}
 }
+
+// proxiesID is the path through two reverse proxies.
+const proxiesID = "mcp-url-proxies"
 
 // callCell is the load for all paths.
 var callCell = Cell{64, 1, 1}
@@ -113,6 +132,10 @@ func (f *fleet) callee(p CallPath) (addr string, pids []int, err error) {
 		if err != nil {
 			return "", nil, err
 		}
+		if p.SWP {
+			addr, pid := g.Far(p.Behind)
+			return addr, []int{pid}, nil
+		}
 		return g.Addr(p.Behind), g.PIDs(), nil
 	}
 	srv, err := f.server(mcpKey)
@@ -180,27 +203,62 @@ func callReport(rounds int, paths []CallPath, results [][]measurement) *CallRepo
 			row.Added = differences(each(results[i], p50), each(results[j], p50))
 			row.AddedP99 = differences(each(results[i], p99), each(results[j], p99))
 		}
-		if row.Added != nil && p.Transport != "" {
-			row.Promise = atMost(row.Added.Median, float64(gatewayBound)/float64(time.Microsecond))
+		if j := slices.IndexFunc(paths, func(o CallPath) bool { return o.ID == p.Against }); j >= 0 {
+			row.Against, row.AddedRatio = p.Against, against(p, paths, results, i, j)
+			if s, ok := ratios(each(results[i], serverCPU), each(results[j], serverCPU)); ok && p.CPU > 0 {
+				row.CPURatio = &Ratio{Of: "CPU", Spread: s, Promise: atMost(s.Median, p.CPU)}
+			}
 		}
 		report.Rows = append(report.Rows, row)
 	}
 	return report
 }
 
+// against divides what the path at i adds by what the path at j adds, round by round.
+func against(p CallPath, paths []CallPath, results [][]measurement, i, j int) *Ratio {
+	s, ok := ratios(added(paths, results, i), added(paths, results, j))
+	if !ok {
+		return nil
+	}
+	return &Ratio{Of: "added p50", Spread: s, Promise: atMost(s.Median, p.Added)}
+}
+
+// added returns what the path at i adds to the p50 of the call made directly, by round, or its
+// p50 if it adds to nothing. A round that lacks one of the two, or where nothing is added, is zero.
+func added(paths []CallPath, results [][]measurement, i int) []float64 {
+	v := each(results[i], p50)
+	j := slices.IndexFunc(paths, func(o CallPath) bool { return o.ID == paths[i].Direct })
+	if j < 0 {
+		return v
+	}
+	direct := each(results[j], p50)
+	for k := range v {
+		if v[k] > 0 {
+			v[k] = max(0, v[k]-direct[k])
+		}
+		if direct[k] == 0 {
+			v[k] = 0
+		}
+	}
+	return v
+}
+
 func (c *CallReport) write(w io.Writer) {
 	section(w, fmt.Sprintf("MCP tools/call, directly and through swpd, HTTP in plain · %s (%d rounds)", c.title(), c.Rounds),
-		"", "calls/s", "p50 µs", "p99 µs", "client CPU", "CPU of the two", "added p50 µs", "min–max", "added p99 µs", "promise", "")
+		"", "calls/s", "p50 µs", "p99 µs", "client CPU", "CPU of the two", "added p50 µs", "min–max", "added p99 µs", "added ÷", "min–max", "promise", "", "CPU ÷", "min–max", "promise", "")
 	for _, r := range c.Rows {
 		if r.PerSecond == nil {
-			row(w, r.Name, "not measured", "", "", "", "", "", "", "", "", "")
+			row(w, r.Name, append([]string{"not measured"}, make([]string, 15)...)...)
 			continue
 		}
 		span := ""
 		if r.Added != nil {
 			span = fmt.Sprintf("%.1f–%.1f", r.Added.Min, r.Added.Max)
 		}
-		row(w, r.Name, fmt.Sprintf("%.0f", r.PerSecond.Median), micros(r.P50), micros(r.P99), micros(r.ClientCPU), micros(r.SWPDCPU),
-			micros(r.Added), span, micros(r.AddedP99), r.Promise.text("µs"), r.Promise.mark())
+		cells := []string{
+			fmt.Sprintf("%.0f", r.PerSecond.Median), micros(r.P50), micros(r.P99), micros(r.ClientCPU), micros(r.SWPDCPU),
+			micros(r.Added), span, micros(r.AddedP99),
+		}
+		row(w, r.Name, slices.Concat(cells, r.AddedRatio.cells(), r.CPURatio.cells())...)
 	}
 }

@@ -16,7 +16,9 @@ const (
 	PartCodec    = "codec"
 	PartIdle     = "idle"
 	PartStart    = "start"
+	PartConns    = "connections"
 	PartDurable  = "durable"
+	PartStream   = "streams"
 	PartArtifact = "artifact"
 	PartGateway  = "gateway"
 	PartLanguage = "languages"
@@ -36,7 +38,9 @@ var parts = []struct {
 	{PartLanguage, false, (*run).languages},
 	{PartStart, false, (*run).start},
 	{PartEcho, false, (*run).echo},
+	{PartConns, false, (*run).connections},
 	{PartDurable, false, (*run).durable},
+	{PartStream, false, (*run).stream},
 	{PartArtifact, false, (*run).artifact},
 	{PartGateway, false, (*run).gateway},
 	{PartFederation, true, (*run).federation},

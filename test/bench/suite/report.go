@@ -16,12 +16,14 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	Method  Method    `json:"method"`
 
-	Echo      []CellReport     `json:"echo,omitempty"`
-	Codec     []CodecReport    `json:"codec,omitempty"`
-	Durable   []CellReport     `json:"durable,omitempty"`
-	Languages []LanguageReport `json:"languages,omitempty"`
-	Artifact  []MoveReport     `json:"artifact,omitempty"`
-	Gateway   *CallReport      `json:"gateway,omitempty"`
+	Echo        []CellReport     `json:"echo,omitempty"`
+	Connections []CellReport     `json:"connections,omitempty"`
+	Codec       []CodecReport    `json:"codec,omitempty"`
+	Streams     []StreamReport   `json:"streams,omitempty"`
+	Durable     []CellReport     `json:"durable,omitempty"`
+	Languages   []LanguageReport `json:"languages,omitempty"`
+	Artifact    []MoveReport     `json:"artifact,omitempty"`
+	Gateway     *CallReport      `json:"gateway,omitempty"`
 
 	Federation *FederationReport `json:"federation,omitempty"`
 
@@ -63,16 +65,17 @@ type CellReport struct {
 
 // RowReport is one system under one load.
 type RowReport struct {
-	System    string   `json:"system"`
-	Name      string   `json:"name"`
-	PerSecond *Spread  `json:"per_second,omitempty"`    // exchanges; nil if it was not measured
-	P50       *Spread  `json:"p50_us,omitempty"`        // where one is in flight
-	P99       *Spread  `json:"p99_us,omitempty"`        // where one is in flight
-	ClientCPU *Spread  `json:"client_cpu_us,omitempty"` // processor time an exchange
-	ServerCPU *Spread  `json:"server_cpu_us,omitempty"`
-	Promise   *Verdict `json:"promise,omitempty"`     // on PerSecond
-	Subject   string   `json:"compared_to,omitempty"` // ours, which is divided by this one
-	Ratio     *Ratio   `json:"ratio,omitempty"`
+	System     string   `json:"system"`
+	Name       string   `json:"name"`
+	PerSecond  *Spread  `json:"per_second,omitempty"`    // exchanges; nil if it was not measured
+	P50        *Spread  `json:"p50_us,omitempty"`        // where one is in flight
+	P99        *Spread  `json:"p99_us,omitempty"`        // where one is in flight
+	ClientCPU  *Spread  `json:"client_cpu_us,omitempty"` // processor time an exchange
+	ServerCPU  *Spread  `json:"server_cpu_us,omitempty"`
+	Promise    *Verdict `json:"promise,omitempty"`     // on PerSecond
+	CPUPromise *Verdict `json:"cpu_promise,omitempty"` // on ServerCPU
+	Subject    string   `json:"compared_to,omitempty"` // ours, which is divided by this one
+	Ratio      *Ratio   `json:"ratio,omitempty"`
 }
 
 // MoveReport is a file that is moved one way.
@@ -86,14 +89,15 @@ type MoveReport struct {
 
 // MoveRow is one system that moves it.
 type MoveRow struct {
-	System     string  `json:"system"`
-	Name       string  `json:"name"`
-	Rate       *Spread `json:"mb_per_second,omitempty"` // nil if it was not measured
-	ClientCPU  *Spread `json:"client_cpu_s,omitempty"`  // total processor time
-	ServerCPU  *Spread `json:"server_cpu_s,omitempty"`
-	ClientPeak *Spread `json:"client_peak_mib,omitempty"` // resident memory
-	ServerPeak *Spread `json:"server_peak_mib,omitempty"`
-	Ratio      *Ratio  `json:"ratio,omitempty"` // ours divided by this one
+	System      string   `json:"system"`
+	Name        string   `json:"name"`
+	Rate        *Spread  `json:"mb_per_second,omitempty"` // nil if it was not measured
+	ClientCPU   *Spread  `json:"client_cpu_s,omitempty"`  // total processor time
+	ServerCPU   *Spread  `json:"server_cpu_s,omitempty"`
+	ClientPeak  *Spread  `json:"client_peak_mib,omitempty"` // resident memory
+	ServerPeak  *Spread  `json:"server_peak_mib,omitempty"`
+	PeakPromise *Verdict `json:"peak_promise,omitempty"` // on ServerPeak
+	Ratio       *Ratio   `json:"ratio,omitempty"`        // ours divided by this one
 }
 
 // CallReport is an MCP call, made directly and through a gateway and two swpd.
@@ -105,17 +109,21 @@ type CallReport struct {
 
 // CallRow is one way for the call.
 type CallRow struct {
-	System    string   `json:"system"`
-	Name      string   `json:"name"`
-	PerSecond *Spread  `json:"per_second,omitempty"` // nil if it was not measured
-	P50       *Spread  `json:"p50_us,omitempty"`
-	P99       *Spread  `json:"p99_us,omitempty"`
-	ClientCPU *Spread  `json:"client_cpu_us,omitempty"` // processor time a call
-	SWPDCPU   *Spread  `json:"swpd_cpu_us,omitempty"`   // of both swpd or proxies together
-	Direct    string   `json:"added_to,omitempty"`      // the same call made directly
-	Added     *Spread  `json:"added_p50_us,omitempty"`
-	AddedP99  *Spread  `json:"added_p99_us,omitempty"`
-	Promise   *Verdict `json:"promise,omitempty"` // on Added
+	System    string  `json:"system"`
+	Name      string  `json:"name"`
+	PerSecond *Spread `json:"per_second,omitempty"` // nil if it was not measured
+	P50       *Spread `json:"p50_us,omitempty"`
+	P99       *Spread `json:"p99_us,omitempty"`
+	ClientCPU *Spread `json:"client_cpu_us,omitempty"` // processor time a call
+	SWPDCPU   *Spread `json:"swpd_cpu_us,omitempty"`   // of both swpd or proxies together
+	Direct    string  `json:"added_to,omitempty"`      // the same call made directly
+	Added     *Spread `json:"added_p50_us,omitempty"`
+	AddedP99  *Spread `json:"added_p99_us,omitempty"`
+
+	// Against is the path whose added p50 and processor time the two ratios divide by.
+	Against    string `json:"compared_to,omitempty"`
+	AddedRatio *Ratio `json:"added_ratio,omitempty"`
+	CPURatio   *Ratio `json:"cpu_ratio,omitempty"`
 }
 
 // FederationReport is work that crosses a link from one swpd to another, and the same work
@@ -130,6 +138,14 @@ type Ratio struct {
 	Of string `json:"of"` // the compared figure, such as "rate" or "p50"
 	Spread
 	Promise *Verdict `json:"promise,omitempty"`
+}
+
+// promise is the promise on a ratio; nil if there is none, or no ratio.
+func (r *Ratio) promise() *Verdict {
+	if r == nil {
+		return nil
+	}
+	return r.Promise
 }
 
 // Verdict is a promise and whether it was kept.
@@ -186,22 +202,29 @@ func (r *Report) Promises() (measured, missed int) {
 			}
 		}
 	}
-	for _, c := range slices.Concat(r.Echo, r.Durable) {
+	for _, c := range slices.Concat(r.Echo, r.Connections, r.Durable) {
 		for _, row := range c.Rows {
 			count(row.Promise)
-			if row.Ratio != nil {
-				count(row.Ratio.Promise)
-			}
+			count(row.CPUPromise)
+			count(row.Ratio.promise())
+		}
+	}
+	for _, s := range r.Streams {
+		count(s.Promise)
+	}
+	for _, m := range r.Artifact {
+		for _, row := range m.Rows {
+			count(row.PeakPromise)
+			count(row.Ratio.promise())
 		}
 	}
 	for _, c := range r.Codec {
-		if c.Ratio != nil {
-			count(c.Ratio.Promise)
-		}
+		count(c.Ratio.promise())
 	}
 	if r.Gateway != nil {
 		for _, row := range r.Gateway.Rows {
-			count(row.Promise)
+			count(row.AddedRatio.promise())
+			count(row.CPURatio.promise())
 		}
 	}
 	if r.Idle != nil {

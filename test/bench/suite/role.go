@@ -125,6 +125,9 @@ func clientRole(id, dir string) error {
 			return proc.Answer(os.Stdin, os.Stdout, moveOps(s, dir))
 		}
 	}
+	if id == streamID {
+		return proc.Answer(os.Stdin, os.Stdout, streamOps(dir))
+	}
 	system, ok := find(slices.Concat(Systems(), idleSystems(), workSystems(), callSystems()), id)
 	if !ok {
 		return fmt.Errorf("suite: unknown system %q", id)

@@ -132,7 +132,7 @@ func cellReport(cell Cell, rounds int, systems []System, results [][]measurement
 
 func compare(cell Cell, peer System, subject, other []measurement) *Ratio {
 	of, figure := "rate", rate
-	if cell.InFlight == 1 {
+	if cell.single() {
 		of, figure = "p50", p50
 	}
 	s, ok := ratios(each(subject, figure), each(other, figure))
@@ -141,7 +141,7 @@ func compare(cell Cell, peer System, subject, other []measurement) *Ratio {
 	}
 	ratio := &Ratio{Of: of, Spread: s}
 	if p, ok := promiseFor(cell, peer.Subject, peer.ID); ok {
-		if ratio.Promise = atLeast(s.Median, p.Bound); cell.InFlight == 1 {
+		if ratio.Promise = atLeast(s.Median, p.Bound); cell.single() {
 			ratio.Promise = atMost(s.Median, p.Bound)
 		}
 	}

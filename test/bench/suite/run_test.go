@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 func TestRunMeasuresEverySystemInProcessesOfTheirOwn(t *testing.T) {
 	report, err := Run(t.Context(), Options{
-		Parts: []string{PartEcho, PartDurable, PartArtifact, PartIdle}, Cells: []string{"64B/64x1", "64B/1x1"}, Rounds: 2,
+		Parts: []string{PartEcho, PartConns, PartDurable, PartArtifact, PartIdle}, Cells: []string{"64B/64x1", "64B/1x1"}, Rounds: 2,
 		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Idle: 20, Silence: time.Millisecond, Artifact: 3<<20 + 1,
 	})
 	if err != nil {
@@ -35,7 +36,7 @@ func TestRunMeasuresEverySystemInProcessesOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range report.Durable {
+	for _, c := range slices.Concat(report.Connections, report.Durable) {
 		for _, row := range c.Rows {
 			if row.PerSecond == nil || row.PerSecond.Median <= 0 {
 				t.Errorf("%s, %s: %s: not measured", c.Work, c, row.System)
@@ -52,8 +53,8 @@ func TestRunMeasuresEverySystemInProcessesOfTheirOwn(t *testing.T) {
 	if len(report.Artifact) != 2 {
 		t.Errorf("artifacts are moved %d ways, want 2", len(report.Artifact))
 	}
-	if measured, _ := report.Promises(); measured != 9 {
-		t.Errorf("%d promises measured, want the 7 of the two loads and the 2 of durable work", measured)
+	if measured, _ := report.Promises(); measured != 20 {
+		t.Errorf("%d promises measured, want 7 of the two loads, 3 of connections, 6 of durable work and 4 of artifacts", measured)
 	}
 }
 
@@ -85,8 +86,8 @@ func TestPromisesAreKeptAtTheBoundAndMissedBeyond(t *testing.T) {
 	}{
 		{Cell{64, 64, 1}, result(600, 0), true},
 		{Cell{64, 64, 1}, result(599, 0), false},
-		{Cell{64, 1, 1}, result(1, 1300*time.Microsecond), true},
-		{Cell{64, 1, 1}, result(1, 1301*time.Microsecond), false},
+		{Cell{64, 1, 1}, result(1, 1250*time.Microsecond), true},
+		{Cell{64, 1, 1}, result(1, 1251*time.Microsecond), false},
 	} {
 		c := cellReport(row.cell, 1, []System{ours, raw}, [][]measurement{{row.ours}, {result(1000, time.Millisecond)}})
 		if got := c.Rows[1].Ratio.Promise.Met; got != row.met {
@@ -113,14 +114,25 @@ func TestSpreadIsTheMedian(t *testing.T) {
 // TestEveryPromiseHasARow finds a promise that names a load or a system that is
 // never run.
 func TestEveryPromiseHasARow(t *testing.T) {
-	cells := make(map[Cell]bool)
-	for _, c := range Cells() {
-		cells[c] = true
-	}
+	works := append(Works(), Work{Systems: Systems(), Cells: Cells()})
 	for _, p := range Promises() {
-		peer, ok := find(Systems(), p.Peer)
-		if !ok || peer.Subject != p.Subject || !cells[p.Cell] {
+		if !slices.ContainsFunc(works, func(w Work) bool {
+			return slices.Contains(w.Cells, p.Cell) && slices.ContainsFunc(w.Systems, func(s System) bool { return s.ID == p.Peer && s.Subject == p.Subject })
+		}) {
 			t.Errorf("%+v is never measured", p)
+		}
+	}
+}
+
+func TestConnectionsAreComparedWithOne(t *testing.T) {
+	cell := func(ratio float64) CellReport {
+		return CellReport{Rows: []RowReport{{}, {Ratio: &Ratio{Spread: Spread{Median: ratio}}}}}
+	}
+	cells := []CellReport{cell(0.6), cell(0.5), cell(0.49), {Rows: make([]RowReport, 2)}}
+	judgeConnections(cells)
+	for i, want := range []*Verdict{nil, {Bound: 0.5, Met: true}, {Bound: 0.5}, nil} {
+		if diff := cmp.Diff(want, cells[i].Rows[1].Ratio.promise()); diff != "" {
+			t.Errorf("load %d: %s", i, diff)
 		}
 	}
 }
@@ -160,8 +172,8 @@ func TestSlowPartsAreLeftOutOfAQuickRunUnlessTheyAreNamed(t *testing.T) {
 		opts Options
 		want []string
 	}{
-		{Options{}, []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartFederation, PartAudit, PartIdle}},
-		{Options{Quick: true}, []string{PartCodec, PartLanguage, PartStart, PartEcho, PartDurable, PartArtifact, PartGateway, PartIdle}},
+		{Options{}, []string{PartCodec, PartLanguage, PartStart, PartEcho, PartConns, PartDurable, PartStream, PartArtifact, PartGateway, PartFederation, PartAudit, PartIdle}},
+		{Options{Quick: true}, []string{PartCodec, PartLanguage, PartStart, PartEcho, PartConns, PartDurable, PartStream, PartArtifact, PartGateway, PartIdle}},
 		{Options{Quick: true, Parts: []string{PartAudit}}, []string{PartAudit}},
 	} {
 		if diff := cmp.Diff(row.want, row.opts.withDefaults().Parts); diff != "" {

@@ -23,7 +23,7 @@ import (
 type System struct {
 	ID     string // as flags spell it
 	Name   string // as the table prints it
-	Server string // key of servers
+	Server string // key of servers; empty for work that needs none
 	Dial   echo.Dial
 
 	// Subject is the ID of the system of ours that is compared with this one;
@@ -67,6 +67,7 @@ func servers() map[string]echo.Listen {
 		"grpc":          grpcecho.Listen,
 		"nats":          natsecho.Listen,
 		natsDurableKey:  natsecho.ListenDurable,
+		rawSyncedKey:    rawtls.ListenSynced,
 		rawMoveKey:      rawtls.ListenMove,
 		grpcMoveKey:     grpcmove.Listen,
 		mcpKey:          mcpecho.Listen,

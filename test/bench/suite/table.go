@@ -14,9 +14,10 @@ import (
 func (r *Report) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	r.writeHead(w)
-	for _, c := range slices.Concat(r.Echo, r.Durable) {
+	for _, c := range slices.Concat(r.Echo, r.Connections, r.Durable) {
 		c.write(w)
 	}
+	r.writeStreams(w)
 	for _, m := range r.Artifact {
 		m.write(w)
 	}
@@ -57,11 +58,11 @@ func (r *Report) writeHead(w io.Writer) {
 	line("peers: %s", strings.Join(modules, ", "))
 	line("swpd: %s; %s; echo is swp.echo", r.Method.Server, r.Method.Settings)
 	line("all: mutual TLS 1.3, ECDSA P-256, loopback, one process for the server and one for the client")
-	if len(r.Echo)+len(r.Durable)+len(r.Audit) > 0 || r.Gateway != nil || r.Federation != nil {
+	if len(r.Echo)+len(r.Connections)+len(r.Durable)+len(r.Audit) > 0 || r.Gateway != nil || r.Federation != nil {
 		line("windows of %v after %v; figures are medians over rounds, ratios medians (min–max) of the ratio within a round",
 			r.Method.Duration, r.Method.Warmup)
 		line("CPU: processor time of the process, µs an exchange; others on the machine disturb it less than rates")
-		line("swpd ÷ it: rates, or p50 where one is in flight")
+		line("swpd ÷ it: rates, or p50 where one exchange is in flight in all")
 	}
 }
 
@@ -85,21 +86,27 @@ func (c CellReport) write(w io.Writer) {
 		cells[1] = fmt.Sprintf("%.1f", r.PerSecond.Median*float64(c.Payload)/1e6)
 		cells[2], cells[3] = micros(r.P50), micros(r.P99)
 		cells[4], cells[5] = micros(r.ClientCPU), micros(r.ServerCPU)
-		if r.Ratio != nil {
-			copy(cells[6:], r.Ratio.cells())
-		}
+		copy(cells[6:], r.Ratio.cells())
 		if r.Promise != nil {
 			cells[8], cells[9] = r.Promise.text("/s"), r.Promise.mark()
 		}
 		row(w, r.Name, cells...)
+		if r.CPUPromise != nil {
+			cells := make([]string, columns)
+			cells[5], cells[8], cells[9] = micros(r.ServerCPU), r.CPUPromise.text("µs"), r.CPUPromise.mark()
+			row(w, "  its server CPU", cells...)
+		}
 	}
 }
 
 // divided is the head of a column of ratios.
 func divided(what string) string { return cmp.Or(what, "swpd") + " ÷ it" }
 
-// cells are ratio, range, promise and verdict.
+// cells are ratio, range, promise and verdict, all empty for nil.
 func (r *Ratio) cells() []string {
+	if r == nil {
+		return make([]string, 4)
+	}
 	return []string{
 		fmt.Sprintf("%.2f", r.Median), fmt.Sprintf("%.2f–%.2f", r.Min, r.Max),
 		r.Promise.text(""), r.Promise.mark(),
@@ -115,9 +122,7 @@ func (r *Report) writeCodec(w io.Writer) {
 			fmt.Sprintf("%.0f", c.Nanos.Median), fmt.Sprintf("%.0f", c.Nanos.Min), fmt.Sprintf("%.0f", c.Nanos.Max),
 			"", "", "", "",
 		}
-		if c.Ratio != nil {
-			copy(cells[3:], c.Ratio.cells())
-		}
+		copy(cells[3:], c.Ratio.cells())
 		row(w, c.Name, cells...)
 	}
 }

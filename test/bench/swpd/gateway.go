@@ -74,6 +74,15 @@ func (g *Gateway) Addr(server string) string {
 	return u.String()
 }
 
+// Far returns where programs that use SWP call the far swpd, which has the MCP servers, or one
+// of them by name, and its process id.
+func (g *Gateway) Far(server string) (addr string, pid int) {
+	if addr = g.far.Addr(); server != "" {
+		addr += "/" + server
+	}
+	return addr, g.far.PID()
+}
+
 // Route is the address of the two for programs that use SWP.
 func (g *Gateway) Route() Route { return Route{g.near.Addr(), g.far.Addr(), farPartner} }
 
