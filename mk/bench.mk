@@ -16,6 +16,14 @@ bench: build swp-bench ## swpd beside raw TLS, raw QUIC, gRPC and NATS, and two 
 bench-quick: build swp-bench ## only the loads with a promise, under 2 minutes
 	$(BENCH) -quick -swpd $(BIN)/swpd -out $(BENCH_JSON) $(BENCH_ARGS)
 
+.PHONY: bench-guard
+bench-guard: build swp-bench ## processor time of the main loads, as ratios to raw TLS, held against test/bench/guard.json, under 3 minutes
+	$(BENCH) -guard test/bench/guard.json -swpd $(BIN)/swpd $(BENCH_ARGS)
+
+.PHONY: bench-growth
+bench-growth: build swp-bench ## rates and memory as backlogs of events and deliveries grow to 10,000,000, under 30 minutes; plots in artifacts/bench
+	$(BENCH) -growth -swpd $(BIN)/swpd -out artifacts/bench/growth.json $(BENCH_ARGS)
+
 .PHONY: bench-micro
 bench-micro: ## frame, E1, A2A-SDL and SLIP beside protobuf and JSON, and the product's own Go benchmarks
 	cd test/bench && $(GO) test -run '^$$' -bench . ./codec ./language

@@ -85,8 +85,11 @@ func (f *fleet) server(key string) (server, error) {
 // program itself, unless built is set: then it is built here from the same
 // packages.
 func (f *fleet) startServer(key string, built bool) (server, error) {
-	if key == swpdKey && !built {
-		return swpd.Start(f.ctx, f.opts.SWPD, f.dir)
+	switch {
+	case key == swpdKey && !built:
+		return swpd.Start(f.ctx, f.opts.SWPD, f.dir, "")
+	case key == roomyKey:
+		return swpd.Start(f.ctx, f.opts.SWPD, f.dir, roomy)
 	}
 	child, err := proc.Start(f.ctx, f.roleArgs(roleServer, key)...)
 	if err != nil {

@@ -73,9 +73,10 @@ type Server struct {
 }
 
 // Start runs the program with the certificates in dir, which also gets its
-// configuration and data, and waits until it listens.
-func Start(ctx context.Context, path, dir string) (*Server, error) {
-	s, err := Launch(ctx, path, dir)
+// configuration and data, and waits until it listens. more are further sections of the
+// configuration.
+func Start(ctx context.Context, path, dir, more string) (*Server, error) {
+	s, err := launch(ctx, path, dir, cert.Server(dir), AuditOff, more)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,11 @@ func run(ctx context.Context, args []string) error {
 		out     = flags.String("out", "", "write the figures to this file as JSON")
 		inside  = flags.Bool("in-process", false, "use a server of this program, built from the packages of swpd, instead of swpd")
 		quietly = flags.Bool("quiet", false, "say nothing while measuring")
+		guard   = flags.String("guard", "", "only hold the processor time of the main loads against the figures of this file")
+		update  = flags.Bool("guard-update", false, "write new figures to the file of -guard")
 	)
+	growth := flags.Bool("growth", false, "only measure rates and memory as a backlog grows; plots go beside -out")
+	most := flags.Uint64("backlog", 10_000_000, "the largest backlog of -growth")
 	flags.Func("parts", partsHelp(), list(&opts.Parts))
 	flags.Func("systems", "echo only these systems, such as raw-tls,grpc-unary; each brings ours it is compared with", list(&opts.Systems))
 	flags.Func("cells", "echo only under these loads, such as 64B/64x1: payload, in flight, connections", list(&opts.Cells))
@@ -77,6 +81,22 @@ func run(ctx context.Context, args []string) error {
 	if *quietly {
 		opts.Progress = nil
 	}
+	switch {
+	case *guard != "":
+		if err := only(flags, "guard", "guard-update", "swpd", "warmup", "duration", "quiet"); err != nil {
+			return err
+		}
+		return runGuard(ctx, opts, *guard, *update)
+	case *update:
+		return errors.New("-guard-update wants the file of -guard")
+	case *growth:
+		if err := only(flags, "growth", "backlog", "swpd", "quiet", "out"); err != nil {
+			return err
+		}
+		return runGrowth(ctx, opts, *most, *out)
+	case given(flags, "backlog"):
+		return errors.New("-backlog has no effect without -growth")
+	}
 	report, err := suite.Run(ctx, opts)
 	if err != nil {
 		return err
@@ -95,7 +115,54 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-func write(path string, report *suite.Report) error {
+// given reports whether a flag is on the command line.
+func given(flags *flag.FlagSet, name string) (found bool) {
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
+// only refuses flags that have no effect beside the first.
+func only(flags *flag.FlagSet, with ...string) (err error) {
+	flags.Visit(func(f *flag.Flag) {
+		if !slices.Contains(with, f.Name) {
+			err = errors.Join(err, fmt.Errorf("-%s has no effect with -%s", f.Name, with[0]))
+		}
+	})
+	return err
+}
+
+// runGuard holds the figures of a file against this machine's, or writes them.
+func runGuard(ctx context.Context, opts suite.Options, path string, update bool) error {
+	guard, err := suite.ReadGuard(path)
+	if err != nil {
+		return err
+	}
+	report, err := suite.RunGuard(ctx, opts, guard)
+	if err != nil {
+		return err
+	}
+	switch err := report.WriteTable(os.Stdout); {
+	case err != nil:
+		return err
+	case update:
+		return suite.WriteGuard(path, guard, report)
+	}
+	return report.Check()
+}
+
+// runGrowth measures backlogs, and draws plots beside the file of its figures.
+func runGrowth(ctx context.Context, opts suite.Options, most uint64, out string) error {
+	report, err := suite.RunGrowth(ctx, opts, most)
+	if err != nil {
+		return err
+	}
+	if err := report.WriteTable(os.Stdout); err != nil || out == "" {
+		return err
+	}
+	return errors.Join(write(out, report), report.WritePlots(filepath.Dir(out)))
+}
+
+func write(path string, report any) error {
 	raw, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err

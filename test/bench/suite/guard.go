@@ -1,0 +1,263 @@
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// guardRow is a load whose processor time is guarded, for each side that runs our code.
+type guardRow struct {
+	name   string
+	title  string
+	run    func(f *fleet) (measurement, error)
+	raw    Cell // load of the raw TLS that it is divided by
+	server bool // only the server side is ours
+}
+
+// guardRows are the rows of the guard, in the order of its table.
+func guardRows() []guardRow {
+	var (
+		many   = Cell{64, 64, 1}
+		single = Cell{64, 1, 1}
+		large  = Cell{1 << 20, 4, 1}
+	)
+	list := slices.Concat(Systems(), workSystems())
+	of := func(id string, c Cell) func(*fleet) (measurement, error) {
+		return func(f *fleet) (measurement, error) {
+			s, ok := find(list, id)
+			if !ok {
+				return measurement{}, fmt.Errorf("suite: no system %q", id)
+			}
+			return f.measure(s, c)
+		}
+	}
+	gateway := func(f *fleet) (measurement, error) {
+		paths := CallPaths()
+		i := slices.IndexFunc(paths, func(p CallPath) bool { return p.ID == "mcp-url-tls" })
+		return f.call(paths[i])
+	}
+	return []guardRow{
+		{"rpc", "RPC echo, TLS, " + many.String(), of("swpd-tls", many), many, false},
+		{"rpc-single", "RPC echo, TLS, " + single.String(), of("swpd-tls", single), single, false},
+		{"rpc-large", "RPC echo, TLS, " + large.String(), of("swpd-tls", large), large, false},
+		{"rpc-quic", "RPC echo, QUIC, a stream each, " + many.String(), of("swpd-quic-each", many), many, false},
+		{"mcp", "MCP call through the HTTP front and two swpd", gateway, single, true},
+		{"publish", "EVT_PUBLISH and swp.sync, 64 publishers", of("swpd-publish", Cell{256, 1, 64}), many, false},
+	}
+}
+
+// Guard is what the guard holds its figures against: by row and side, such as "rpc client",
+// processor time an exchange, divided by that of both sides of raw TLS in the same round.
+type Guard struct {
+	// Margin is how much larger a figure may be without an alarm, as a part of it.
+	Margin  float64            `json:"margin"`
+	Figures map[string]float64 `json:"figures"`
+}
+
+// ReadGuard reads a file that WriteGuard has written.
+func ReadGuard(path string) (Guard, error) {
+	var g Guard
+	raw, err := os.ReadFile(path) //nolint:gosec // the path comes from the command line
+	if err != nil {
+		return g, err
+	}
+	if err := json.Unmarshal(raw, &g); err != nil {
+		return g, fmt.Errorf("%s: %w", path, err)
+	}
+	if g.Margin <= 0 || len(g.Figures) == 0 {
+		return g, fmt.Errorf("%s: want a margin above 0, and figures", path)
+	}
+	return g, nil
+}
+
+// WriteGuard writes the figures of a report, with the margin of before.
+func WriteGuard(path string, before Guard, r *GuardReport) error {
+	after := Guard{Margin: before.Margin, Figures: make(map[string]float64)}
+	for _, row := range r.Rows {
+		after.Figures[row.Name] = float64(int(row.Now.Median*1000+0.5)) / 1000
+	}
+	raw, err := json.MarshalIndent(after, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(raw, '\n'), 0o600)
+}
+
+// GuardReport is what the guard has found.
+type GuardReport struct {
+	Rows []GuardFigure `json:"rows"`
+}
+
+// GuardFigure is one side of one row.
+type GuardFigure struct {
+	Name   string  `json:"name"` // in Guard.Figures
+	Title  string  `json:"title"`
+	Side   string  `json:"side"` // client or server
+	Now    Spread  `json:"now"`
+	Figure float64 `json:"figure"` // of Guard; zero if it has none
+	Most   float64 `json:"most"`
+	Slower bool    `json:"slower"` // above Most, and again when it was measured once more
+}
+
+const (
+	// guardRounds is how many rounds the guard has, and has again for rows that were slower.
+	guardRounds = 9
+
+	sideClient = "client"
+	sideServer = "server"
+)
+
+// RunGuard measures the rows of the guard. A row that is slower than its figure is measured once
+// more, and is reported only if it is slower again. It takes no other options of Options than
+// SWPD, Warmup, Duration and Progress.
+func RunGuard(ctx context.Context, opts Options, guard Guard) (report *GuardReport, err error) {
+	opts = opts.withDefaults()
+	if opts.SWPD == "" {
+		return nil, errNeedsProgram
+	}
+	f, err := newFleet(ctx, &opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	r := &run{ctx: ctx, opts: &opts, fleet: f}
+	report = new(GuardReport)
+	rows := guardRows()
+	first, err := r.guard(rows)
+	if err != nil {
+		return nil, err
+	}
+	report.Rows = guardFigures(rows, first, guard)
+	again := slices.DeleteFunc(slices.Clone(rows), func(row guardRow) bool { return !report.slower(row) })
+	if len(again) == 0 {
+		return report, nil
+	}
+	r.say("slower than before, measured once more: %s", strings.Join(names(again), ", "))
+	second, err := r.guard(again)
+	if err != nil {
+		return nil, err
+	}
+	report.confirm(guardFigures(again, second, guard))
+	return report, nil
+}
+
+func names(rows []guardRow) (list []string) {
+	for _, row := range rows {
+		list = append(list, row.name)
+	}
+	return list
+}
+
+// guard measures rows, and the raw TLS that each is divided by, for all rounds. The results are
+// the figures by name, for each round.
+func (r *run) guard(rows []guardRow) (map[string][]float64, error) {
+	raw, _ := find(Systems(), "raw-tls")
+	figures := make(map[string][]float64)
+	for round := range guardRounds {
+		r.say("guard, round %d of %d", round+1, guardRounds)
+		yards := make(map[Cell]float64)
+		for j := range rows {
+			row := rows[(round+j)%len(rows)]
+			m, err := row.run(r.fleet)
+			if err == nil && yards[row.raw] == 0 {
+				var yard measurement
+				yard, err = r.fleet.measure(raw, row.raw)
+				yards[row.raw] = clientCPU(yard) + serverCPU(yard)
+			}
+			if r.ctx.Err() != nil {
+				return nil, context.Cause(r.ctx)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", row.name, err)
+			}
+			for side, cpu := range row.sides(m) {
+				figures[row.name+" "+side] = append(figures[row.name+" "+side], cpu/yards[row.raw])
+			}
+		}
+	}
+	return figures, nil
+}
+
+// sides returns the processor time an exchange of the sides that are ours.
+func (g guardRow) sides(m measurement) map[string]float64 {
+	sides := map[string]float64{sideServer: serverCPU(m)}
+	if !g.server {
+		sides[sideClient] = clientCPU(m)
+	}
+	return sides
+}
+
+// guardFigures compares what was measured with the figures of a guard.
+func guardFigures(rows []guardRow, measured map[string][]float64, guard Guard) (list []GuardFigure) {
+	for _, row := range rows {
+		for _, side := range slices.Sorted(maps.Keys(row.sides(measurement{}))) {
+			name := row.name + " " + side
+			f := GuardFigure{Name: name, Title: row.title, Side: side, Now: spread(measured[name]), Figure: guard.Figures[name]}
+			f.Most = f.Figure * (1 + guard.Margin)
+			f.Slower = f.Figure > 0 && f.Now.Median > f.Most
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// slower reports whether a side of a row was slower.
+func (r *GuardReport) slower(row guardRow) bool {
+	return slices.ContainsFunc(r.Rows, func(f GuardFigure) bool { return f.Slower && strings.HasPrefix(f.Name, row.name+" ") })
+}
+
+// confirm replaces figures that were slower by what they were when measured once more, if that is
+// less.
+func (r *GuardReport) confirm(again []GuardFigure) {
+	for i, f := range r.Rows {
+		j := slices.IndexFunc(again, func(o GuardFigure) bool { return o.Name == f.Name })
+		if f.Slower && j >= 0 && again[j].Now.Median < f.Now.Median {
+			r.Rows[i] = again[j]
+		}
+	}
+}
+
+// Check returns an error that names what is slower, or has no figure to be compared with.
+func (r *GuardReport) Check() error {
+	var errs []error
+	for _, f := range r.Rows {
+		switch {
+		case f.Figure == 0:
+			errs = append(errs, fmt.Errorf("%s: no figure to compare with; write one with -guard-update", f.Name))
+		case f.Slower:
+			errs = append(errs, fmt.Errorf("%s: %.2f times the processor time of raw TLS, was %.2f, at most %.2f: find out why with -cpuprofile, or write the new figure with -guard-update and say why",
+				f.Name, f.Now.Median, f.Figure, f.Most))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// WriteTable prints the report for people.
+func (r *GuardReport) WriteTable(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintf(w, "Processor time an exchange ÷ that of raw TLS, medians of %d rounds (%s)\n", guardRounds, time.Now().UTC().Format(time.RFC3339))
+	row(w, "", "side", "now", "min–max", "was", "at most", "")
+	for _, f := range r.Rows {
+		mark := "ok"
+		switch {
+		case f.Figure == 0:
+			mark = "new"
+		case f.Slower:
+			mark = "SLOWER"
+		case f.Now.Median < 2*f.Figure-f.Most:
+			mark = "faster"
+		}
+		row(w, f.Title, f.Side, fmt.Sprintf("%.2f", f.Now.Median), fmt.Sprintf("%.2f–%.2f", f.Now.Min, f.Now.Max),
+			fmt.Sprintf("%.2f", f.Figure), fmt.Sprintf("%.2f", f.Most), mark)
+	}
+	return w.Flush()
+}

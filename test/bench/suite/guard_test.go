@@ -1,0 +1,76 @@
+package suite
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func guarded(now float64) GuardFigure {
+	return guardFigures([]guardRow{{name: "rpc", server: true}}, map[string][]float64{"rpc server": {now}}, Guard{0.1, map[string]float64{"rpc server": 2}})[0]
+}
+
+func TestGuardReportsWhatIsAboveItsMargin(t *testing.T) {
+	for _, row := range []struct {
+		now    float64
+		slower bool
+	}{{2.2, false}, {2.201, true}, {1, false}} {
+		r := GuardReport{Rows: []GuardFigure{guarded(row.now)}}
+		if err := r.Check(); (err != nil) != row.slower {
+			t.Errorf("%v: %v, want slower %v", row.now, err, row.slower)
+		}
+	}
+}
+
+func TestGuardReportsWhatIsSlowerTwiceOnly(t *testing.T) {
+	for _, row := range []struct{ first, again, want float64 }{{2.3, 2.1, 2.1}, {2.3, 2.25, 2.25}, {2.3, 2.4, 2.3}, {2.1, 2.0, 2.1}} {
+		r := GuardReport{Rows: []GuardFigure{guarded(row.first)}}
+		r.confirm([]GuardFigure{guarded(row.again)})
+		if diff := cmp.Diff(guarded(row.want), r.Rows[0]); diff != "" {
+			t.Errorf("%v, then %v (-want +got):\n%s", row.first, row.again, diff)
+		}
+	}
+}
+
+func TestARowWithoutAFigureFailsTheGuard(t *testing.T) {
+	r := GuardReport{Rows: guardFigures([]guardRow{{name: "new", server: true}}, map[string][]float64{"new server": {1}}, Guard{Margin: 0.1})}
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), "new server") {
+		t.Error(err)
+	}
+}
+
+func TestGuardIsReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "guard.json")
+	if err := WriteGuard(path, Guard{Margin: 0.1}, &GuardReport{Rows: []GuardFigure{guarded(2.3456)}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadGuard(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Guard{0.1, map[string]float64{"rpc server": 2.346}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTheGuardHasAFigureForEachRow holds the file that make bench-guard reads against the rows.
+func TestTheGuardHasAFigureForEachRow(t *testing.T) {
+	guard, err := ReadGuard(filepath.Join("..", "guard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for _, row := range guardRows() {
+		for side := range row.sides(measurement{}) {
+			want++
+			if name := row.name + " " + side; guard.Figures[name] <= 0 {
+				t.Errorf("no figure of %q", name)
+			}
+		}
+	}
+	if len(guard.Figures) != want {
+		t.Errorf("%d figures, want the %d of the rows", len(guard.Figures), want)
+	}
+}
