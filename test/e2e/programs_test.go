@@ -38,6 +38,7 @@ type node struct {
 	env  []string // variables of swpd beside those of the test
 
 	access string // section access of the configuration
+	admin  string // address for administration, "off" unless a test sets another
 
 	secrets []string // must not be in the log
 	tls     string   // addresses
@@ -94,7 +95,7 @@ func prepared(t *testing.T, args ...string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{bin: bin, dir: t.TempDir(), access: `access: {rules: [{identity: "**"}], agents: [{identity: "**", agent_ids: "**"}]}`}
+	n := &node{bin: bin, dir: t.TempDir(), access: `access: {rules: [{identity: "**"}], agents: [{identity: "**", agent_ids: "**"}]}`, admin: "off"}
 	run(t, bin+"/swpd", append([]string{"init", "--dir", n.dir}, args...)...)
 	n.tls, n.quic, n.tcp = "swp+tls://127.0.0.1:0", "swp+quic://127.0.0.1:0", "swp+tcp://127.0.0.1:0"
 	return n
@@ -143,7 +144,7 @@ func (n *node) tried(t *testing.T, again bool) bool {
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
 		"data: data\n" + n.access + "\n" +
 		"listeners:\n  - address: " + n.tls + "\n  - address: " + n.quic + "\n  - address: " + n.tcp + "\n" +
-		"admin: off\n" + strings.ReplaceAll(n.more, "@DIR@", n.dir)
+		"admin: " + n.admin + "\n" + strings.ReplaceAll(n.more, "@DIR@", n.dir)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -156,19 +157,19 @@ func (n *node) tried(t *testing.T, again bool) bool {
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	serving := make(chan struct{ addresses, http string }, 1)
+	serving := make(chan struct{ addresses, admin, http string }, 1)
 	n.stopping, n.ended = make(chan struct{}), make(chan error, 1)
 	go func(cmd *exec.Cmd, stopping chan<- struct{}, ended chan<- error) {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			n.log.WriteString(lines.Text() + "\n")
-			var line struct{ Msg, Addresses, HTTP string }
+			var line struct{ Msg, Addresses, Admin, HTTP string }
 			if json.Unmarshal(lines.Bytes(), &line) != nil {
 				continue
 			}
 			switch line.Msg {
 			case "serving":
-				serving <- struct{ addresses, http string }{line.Addresses, line.HTTP}
+				serving <- struct{ addresses, admin, http string }{line.Addresses, line.Admin, line.HTTP}
 			case "stopping":
 				close(stopping)
 			}
@@ -179,7 +180,7 @@ func (n *node) tried(t *testing.T, again bool) bool {
 	defer stop.Stop()
 	select {
 	case at := <-serving:
-		n.http = at.http
+		n.admin, n.http = at.admin, at.http
 		for addr := range strings.FieldsSeq(at.addresses) {
 			switch scheme, _, _ := strings.Cut(addr, ":"); scheme {
 			case "swp+tls":
