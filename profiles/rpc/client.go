@@ -93,15 +93,15 @@ func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error
 	return s.finish(ctx, nil)
 }
 
-// Caller makes one call after the other and reuses its memory, which Call allocates anew. It is
-// for programs that make many calls. One goroutine at a time may use it.
+// Caller makes one call after the other and reuses its memory. It is for programs that make many
+// calls. One goroutine at a time may use it.
 type Caller struct {
 	on     profiles.Caller
 	stream Stream
 	result []byte
 }
 
-// NewCaller returns a Caller whose calls are those of the function Call on a session or a lane.
+// NewCaller returns a Caller for a session or a lane.
 func NewCaller(on profiles.Caller) *Caller { return &Caller{on: on} }
 
 // Call is like the function Call, but the result is valid until the next Call.
@@ -144,7 +144,7 @@ func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, erro
 	return s, nil
 }
 
-// open makes s the stream of a call. The last one that it was is over.
+// open makes s the stream of a call. Its last call is over.
 func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream) error {
 	s.seq, s.begun, s.last, s.over, s.given = 0, false, false, false, false
 	s.result, s.keeps, s.err = nil, profiles.EndToEnd{}, nil

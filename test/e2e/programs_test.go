@@ -201,7 +201,7 @@ func (n *node) tried(t *testing.T, again bool) bool {
 	return true
 }
 
-// kill ends swpd as a crash would. Its addresses stay those of the node.
+// kill ends swpd as a crash would. The node keeps its addresses.
 func (n *node) kill(t *testing.T) {
 	t.Helper()
 	if err := n.cmd.Process.Kill(); err != nil {
@@ -211,7 +211,7 @@ func (n *node) kill(t *testing.T) {
 	n.ended <- nil // it did what was wanted
 }
 
-// stop ends swpd in order. Its addresses stay those of the node.
+// stop ends swpd in order. The node keeps its addresses.
 func (n *node) stop(t *testing.T) {
 	t.Helper()
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -70,8 +70,8 @@ func keep(f *os.File, octets []byte) error {
 // discard closes and removes a file.
 func discard(f *os.File) error { return errors.Join(f.Close(), os.Remove(f.Name())) }
 
-// DialFile connects to nothing: an exchange is one write of the payload and fdatasync, to a file
-// beside the certificates of its own for each caller.
+// DialFile connects to nothing: an exchange is one write of the payload and fdatasync. Each caller
+// has a file, beside the certificates.
 func DialFile(_ context.Context, _ string, files cert.Files) (echo.Conn, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(files.CA), "bare-")
 	if err != nil {

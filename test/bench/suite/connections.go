@@ -30,7 +30,7 @@ func (r *run) connections() error {
 	return nil
 }
 
-// judgeConnections compares the ratio to raw TLS with that of the first load.
+// judgeConnections compares each ratio to raw TLS with the first.
 func judgeConnections(cells []CellReport) {
 	for _, c := range cells[1:] {
 		first, this := cells[0].Rows[1].Ratio, c.Rows[1].Ratio

@@ -22,7 +22,7 @@ const (
 	linkKey       = "link-"
 )
 
-// The names of what is compared when work crosses a link.
+// The names of the systems where work crosses a link.
 const (
 	oneSWPD   = "one swpd"
 	twoOnTLS  = "two swpd, link over TLS"

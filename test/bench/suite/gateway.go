@@ -34,9 +34,9 @@ type CallPath struct {
 	SWP bool
 
 	// Against is the ID of the path with which the promises compare this one; empty without a
-	// promise. Added is the most that this path may add to the p50, divided by what the other
-	// path adds, or by the p50 of one that adds to nothing; CPU is the same for the processor
-	// time of the servers, zero without a promise.
+	// promise. Added bounds the p50 that this path adds, divided by that of the other, or by the
+	// whole p50 of a path without Direct. CPU bounds the processor time of the servers, divided
+	// in the same way; zero without a promise.
 	Against    string
 	Added, CPU float64
 }
@@ -214,7 +214,7 @@ func callReport(rounds int, paths []CallPath, results [][]measurement) *CallRepo
 	return report
 }
 
-// against divides what the path at i adds by what the path at j adds, round by round.
+// against divides the added p50 of the path at i by that of the path at j, round by round.
 func against(p CallPath, paths []CallPath, results [][]measurement, i, j int) *Ratio {
 	s, ok := ratios(added(paths, results, i), added(paths, results, j))
 	if !ok {

@@ -64,8 +64,8 @@ func RunGrowth(ctx context.Context, opts Options, most uint64) (report *GrowthRe
 	return report, err
 }
 
-// grow measures at each backlog how fast more is published, and received. What is received from
-// the relay is no longer in the backlog.
+// grow measures at each backlog the rates of publishing and receiving. Deliveries leave the
+// backlog when they are received.
 func (r *run) grow(what, publish string, receive streaming, most uint64) (points []GrowthPoint, err error) {
 	var backlog uint64
 	for target := uint64(1000); target <= most; target *= 10 {

@@ -215,8 +215,7 @@ func (r *GuardReport) slower(row guardRow) bool {
 	return slices.ContainsFunc(r.Rows, func(f GuardFigure) bool { return f.Slower && strings.HasPrefix(f.Name, row.name+" ") })
 }
 
-// confirm replaces figures that were slower by what they were when measured once more, if that is
-// less.
+// confirm replaces figures that were slower by those of a second measurement, if they are less.
 func (r *GuardReport) confirm(again []GuardFigure) {
 	for i, f := range r.Rows {
 		j := slices.IndexFunc(again, func(o GuardFigure) bool { return o.Name == f.Name })

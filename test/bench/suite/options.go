@@ -48,7 +48,7 @@ var parts = []struct {
 	{PartIdle, false, (*run).idle},
 }
 
-// Parts returns the names of all parts, or of those of a Quick run.
+// Parts returns the names of all parts, or those of a Quick run.
 func Parts(quick bool) []string {
 	var names []string
 	for _, part := range parts {

@@ -140,7 +140,7 @@ type Ratio struct {
 	Promise *Verdict `json:"promise,omitempty"`
 }
 
-// promise is the promise on a ratio; nil if there is none, or no ratio.
+// promise returns the promise on a ratio; nil without one, and for a nil ratio.
 func (r *Ratio) promise() *Verdict {
 	if r == nil {
 		return nil

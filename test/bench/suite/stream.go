@@ -72,8 +72,7 @@ type streaming struct {
 	least    float64 // messages a second; zero without a promise
 }
 
-// streamings are in the order in which they run: what is replayed and consumed was published
-// before, in the same round.
+// streamings are in the order in which they run: a round publishes before it replays and consumes.
 func streamings() []streaming {
 	return []streaming{
 		{"events, one publisher that does not wait for each", opEvents, 0, 50_000, 60_000},

@@ -1,5 +1,5 @@
 // Package swpd runs the program under test: the swpd that the Makefile builds,
-// with a configuration of its own.
+// with its own configuration.
 package swpd
 
 import (
