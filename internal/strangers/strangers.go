@@ -9,8 +9,8 @@
 // that cannot be closed so early keeps its place; then an eighth of the places is for known
 // addresses.
 //
-// A connection with unread octets is closed after the others: on a busy machine its request waits
-// for this endpoint.
+// A connection with unread octets is closed after the others of its kind: on a busy machine its
+// request waits for this endpoint.
 //
 // New connections from other addresses are refused at random, so that those that have
 // a place keep it long enough to authenticate: at a full entrance, the more often the younger the
@@ -89,8 +89,8 @@ type Place struct {
 // Enter returns a place for a connection from an address, or nil without a free one. evict is
 // called at most once, if the place is given to another connection; nil means that the
 // connection cannot be closed. unread reports whether octets of the connection have arrived and
-// wait to be read, and must not block. Such a connection is closed after the others: its peer waits
-// for this endpoint and not the reverse. It may be nil.
+// wait to be read, and must not block. Such a connection is closed after the others of its kind:
+// its peer waits for this endpoint and not the reverse. It may be nil.
 func (p *Places) Enter(from net.Addr, evict func(), unread func() bool) *Place {
 	c := &Place{of: p, evict: evict, unread: unread}
 	c.prefix, c.bounded = p.prefixOf(from)
@@ -176,11 +176,22 @@ func (p *Places) drops(probability float64) bool {
 // worst returns the place of a stranger that is given to another connection, or nil if no
 // connection can be closed.
 func (p *Places) worst() *Place {
-	worst := p.oldest(func(c *Place) bool { return c.unread == nil || !c.unread() })
-	if worst == nil {
-		worst = p.oldest(func(*Place) bool { return true })
+	for i := range p.strangers {
+		var waits *Place // the oldest of the list with unread octets
+		for e := p.strangers[i].Front(); e != nil; e = e.Next() {
+			switch c := e.Value.(*Place); { //nolint:errcheck // the list holds nothing else
+			case c.evict == nil:
+			case c.unread == nil || !c.unread():
+				return c
+			case waits == nil:
+				waits = c
+			}
+		}
+		if waits != nil {
+			return waits
+		}
 	}
-	return worst
+	return nil
 }
 
 // oldest returns the oldest place of the first list that meets a condition and can be closed.

@@ -83,8 +83,6 @@ func TestTL20PeersAtASharedAddressHaveNoBound(t *testing.T) {
 	}
 }
 
-// A flood that is faster than an authentication closes only connections that have had their
-// time, mostly; and it cannot hold back a known address.
 // On a busy machine a request that has arrived waits to be read. Its connection is not closed for
 // newcomers, unless all wait.
 func TestGW10AConnectionWhoseOctetsNobodyHasReadIsClosedLast(t *testing.T) {
@@ -107,6 +105,22 @@ func TestGW10AConnectionWhoseOctetsNobodyHasReadIsClosedLast(t *testing.T) {
 	}
 }
 
+func TestTL21AStrangerWithUnreadOctetsIsClosedBeforeAPeerThatAuthenticated(t *testing.T) {
+	p := New(2, func(netip.Addr) bool { return true })
+	now := time.Now()
+	p.now = func() time.Time { return now }
+	before := enter(p, "10.0.0.1")
+	before.Know()()
+	stranger := false
+	p.Enter(at("10.0.0.2"), func() { stranger = true }, func() bool { return true })
+	now = now.Add(Fair)
+	if enter(p, "10.0.0.3"); !stranger || before.evicted {
+		t.Errorf("closed: the stranger %t, the peer %t", stranger, before.evicted)
+	}
+}
+
+// A flood that is faster than an authentication closes only connections that have had their
+// time, mostly; and it cannot hold back a known address.
 func TestTL21AFullEntranceGivesAConnectionTimeToAuthenticate(t *testing.T) {
 	p := New(8, nil)
 	now := time.Now()
