@@ -93,8 +93,8 @@ func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error
 	return s.finish(ctx, nil)
 }
 
-// Caller makes one call after the other and reuses its memory. It is for programs that make many
-// calls. One goroutine at a time may use it.
+// Caller makes one call after the other and reuses its memory, which it keeps: as much as its
+// largest call took. It is for programs that make many calls. One goroutine at a time may use it.
 type Caller struct {
 	on     profiles.Caller
 	stream Stream
@@ -141,6 +141,7 @@ func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, erro
 	if err := c.open(ctx, on, s); err != nil {
 		return nil, err
 	}
+	s.large = nil // the stream may last for long
 	return s, nil
 }
 
