@@ -44,12 +44,19 @@ type Budget struct {
 	used   int
 	shares map[string]*Share
 	freed  chan struct{} // closed at the next release; nil if nobody waits
+	large  func(n int)   // of OnLarge
 }
 
 // New returns a Budget of limit octets.
 func New(limit int) *Budget {
-	return &Budget{limit: limit, shares: make(map[string]*Share)}
+	return &Budget{limit: limit, shares: make(map[string]*Share), large: func(int) {}}
 }
+
+// OnLarge sets a function that is called with the number of octets whenever octets of large
+// messages have been taken, before the taker gets to know it. It may block, and is called by
+// several goroutines at once. Octets that were given back are garbage that may still fill
+// memory; here it can be collected. OnLarge is called before the Budget is used.
+func (b *Budget) OnLarge(f func(n int)) { b.large = f }
 
 // Share is what one identity holds of a Budget. It is safe for concurrent use.
 type Share struct {
@@ -94,8 +101,17 @@ func (s *Share) all() int { return s.used[Large] + s.used[Little] }
 // Try takes n octets if there is room for them.
 func (s *Share) Try(n int, of Size) bool {
 	s.b.mu.Lock()
-	defer s.b.mu.Unlock()
-	return s.try(n, of)
+	ok := s.try(n, of)
+	s.b.mu.Unlock()
+	return s.b.taken(ok, n, of)
+}
+
+// taken is called without mu when octets have been taken, or not, and returns ok.
+func (b *Budget) taken(ok bool, n int, of Size) bool {
+	if ok && of == Large {
+		b.large(n)
+	}
+	return ok
 }
 
 func (s *Share) try(n int, of Size) bool {
@@ -120,9 +136,14 @@ func (s *Share) try(n int, of Size) bool {
 // part as identities share the budget: one may hold seven times the octets that the identity
 // may still take.
 func (s *Share) TryFor(caller string, n int, of Size) bool {
+	s.b.mu.Lock()
+	ok := s.tryFor(caller, n, of)
+	s.b.mu.Unlock()
+	return s.b.taken(ok, n, of)
+}
+
+func (s *Share) tryFor(caller string, n int, of Size) bool {
 	b := s.b
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if !s.try(n, of) {
 		return false
 	}
@@ -161,7 +182,7 @@ func (s *Share) Take(ctx context.Context, n int, of Size, deadline time.Time) bo
 		s.b.mu.Lock()
 		if s.try(n, of) {
 			s.b.mu.Unlock()
-			return true
+			return s.b.taken(true, n, of)
 		}
 		if s.b.freed == nil {
 			s.b.freed = make(chan struct{})

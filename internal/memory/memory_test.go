@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,5 +145,28 @@ func TestRS12CallersOfAnIdentityShareItsPart(t *testing.T) {
 	partner.GiveFor("y", y, memory.Large)
 	if used := b.Used(); used != step {
 		t.Errorf("%d octets are in use, want those of the other identity", used)
+	}
+}
+
+func TestRS19OnlyTakersOfLargeMessagesCollectGarbage(t *testing.T) {
+	b := memory.New(1 << 20)
+	s := b.Share("a")
+	defer s.Close()
+	var got []int
+	b.OnLarge(func(n int) {
+		b.Used() // the budget is not locked
+		got = append(got, n)
+	})
+	s.Try(1, memory.Large)
+	s.TryFor("b", 2, memory.Large)
+	s.Take(t.Context(), 3, memory.Large, time.Now())
+	s.Try(1<<20, memory.Large)
+	s.TryFor("b", 1<<20, memory.Large)
+	s.Take(t.Context(), 1<<20, memory.Large, time.Now())
+	s.Try(4, memory.Little)
+	s.TryFor("b", 5, memory.Little)
+	s.Take(t.Context(), 6, memory.Little, time.Now())
+	if want := []int{1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("called for %v, want %v", got, want)
 	}
 }

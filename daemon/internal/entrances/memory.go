@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,10 +40,44 @@ type Memory struct {
 // limit of this process.
 func NewMemory(budget int) *Memory {
 	g := &Memory{Budget: memory.New(budget), used: memoryInUse, collect: runtime.GC}
-	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		g.limit = uint64(limit)
+	before := garbage{used: memoryInUse, limit: softLimit, collect: runtime.GC}
+	g.Budget.OnLarge(before.collectFor)
+	if limit := softLimit(); limit != math.MaxInt64 {
+		g.limit = limit
 	}
 	return g
+}
+
+// softLimit returns the present soft memory limit of the process.
+func softLimit() uint64 { return uint64(debug.SetMemoryLimit(-1)) }
+
+// garbage is collected before large messages would take memory above the soft limit. The runtime
+// alone collects while others go on allocating, and on a busy machine they are faster: octets
+// that were given back to the budget then fill as much memory as those in flight.
+type garbage struct {
+	used    func() uint64
+	limit   func() uint64
+	collect func() // returns when all garbage is free
+
+	mu    sync.Mutex
+	known uint64 // memory in use at the last look, with what was taken since
+}
+
+// collectFor makes room for n octets below the limit, as far as there is garbage. If memory is
+// in use up to the limit, a sixteenth of the limit may be taken before the next collection.
+func (g *garbage) collectFor(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	limit := g.limit()
+	g.known += uint64(n)
+	if g.known <= limit {
+		return
+	}
+	if g.known = g.used() + uint64(n); g.known <= limit {
+		return
+	}
+	g.collect()
+	g.known = min(g.used(), limit-limit/16) + uint64(n)
 }
 
 // Limit is the soft memory limit in octets, or 0.

@@ -3,7 +3,9 @@ package entrances
 import (
 	"runtime"
 	"runtime/metrics"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,5 +109,90 @@ func TestBuffersOfTrafficThatComesAndGoesAreKept(t *testing.T) {
 	look(2 * patience)
 	if runs != collections {
 		t.Errorf("the garbage collector ran %d times while nothing happened, want none", runs-collections)
+	}
+}
+
+// heap is memory in which octets that were given back remain until a collection.
+type heap struct {
+	mu                sync.Mutex
+	live, dead, peak  uint64
+	limit             uint64
+	looks, collection int
+}
+
+func (h *heap) add(live, dead int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.live += uint64(live)
+	h.dead += uint64(dead)
+	h.peak = max(h.peak, h.live+h.dead)
+}
+
+func (h *heap) garbage() *garbage {
+	return &garbage{
+		limit: func() uint64 { return h.limit },
+		used: func() uint64 {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.looks++
+			return h.live + h.dead
+		},
+		collect: func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.dead = 0
+			h.collection++
+		},
+	}
+}
+
+func TestRS19GarbageOfLargeMessagesIsCollectedInTime(t *testing.T) {
+	const takers, size, others = 8, 1 << 20, 2 << 20
+	h := &heap{live: others, limit: others + takers*size*3/2}
+	b := memory.New(16 * takers * size)
+	b.OnLarge(h.garbage().collectFor)
+	var g sync.WaitGroup
+	for i := range takers {
+		g.Go(func() {
+			share := b.Share(strconv.Itoa(i))
+			defer share.Close()
+			for range 100 {
+				if !share.Try(size, memory.Large) {
+					t.Error("no room")
+				}
+				h.add(size, 0)
+				h.add(-size, size)
+				share.Give(size, memory.Large)
+			}
+		})
+	}
+	g.Wait()
+	// One that has taken octets and not yet allocated them is seen by no look.
+	if most := h.limit + takers*size; h.peak > most {
+		t.Errorf("%d octets at the peak, want %d at most", h.peak, most)
+	}
+}
+
+func TestRS19MemoryUpToItsLimitIsCollectedWhenASixteenthWasTaken(t *testing.T) {
+	h := &heap{limit: 1600}
+	g := h.garbage()
+	for _, row := range []struct {
+		live, dead        uint64
+		take, looks, runs int
+	}{
+		{live: 0, take: 1600}, // at the limit
+		{live: 0, take: 1, looks: 1},
+		{live: 1000, take: 1600, looks: 2, runs: 1}, // nothing to collect: 100 might have been taken
+		{live: 1000, dead: 599, take: 1, looks: 1},  // at the limit
+		{live: 1000, dead: 599, take: 2, looks: 2, runs: 1},
+		{live: 1000, take: 598},
+		{live: 1700, take: 1, looks: 2, runs: 1}, // too much is in use
+		{live: 1700, take: 99},
+		{live: 1700, take: 1, looks: 2, runs: 1},
+	} {
+		h.live, h.dead, h.looks, h.collection = row.live, row.dead, 0, 0
+		if g.collectFor(row.take); h.looks != row.looks || h.collection != row.runs {
+			t.Errorf("%+v: %d looks and %d collections, want %d and %d", row, h.looks, h.collection, row.looks, row.runs)
+		}
 	}
 }
