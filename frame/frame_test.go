@@ -66,8 +66,8 @@ func TestPoolClasses(t *testing.T) {
 		{16<<20 + slack + 1, 16<<20 + slack + 1},
 	} {
 		b := p.Get(test.n)
-		if len(b) != 0 || cap(b) != test.capacity || capacity(test.n) != test.capacity {
-			t.Errorf("Get(%d): length %d, capacity %d, announced %d, want 0 and %d", test.n, len(b), cap(b), capacity(test.n), test.capacity)
+		if len(b) != 0 || cap(b) != test.capacity || Capacity(test.n) != test.capacity {
+			t.Errorf("Get(%d): length %d, capacity %d, announced %d, want 0 and %d", test.n, len(b), cap(b), Capacity(test.n), test.capacity)
 		}
 		p.Put(b)
 	}

@@ -53,8 +53,9 @@ func (p *Pool) Put(b []byte) {
 	p.classes[c-minClass].Put(h)
 }
 
-// capacity returns the capacity of a buffer from Get.
-func capacity(n int) int {
+// Capacity returns the capacity of the buffer that Get returns for n octets. It is what a holder of
+// such a buffer has to account for.
+func Capacity(n int) int {
 	if c := class(n); c <= maxClass {
 		return 1<<c + slack
 	}

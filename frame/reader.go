@@ -251,7 +251,7 @@ func (r *Reader) room() error {
 	// The buffer is full with one incomplete frame. At least that many octets have arrived,
 	// so a doubled buffer is at most twice what the peer has sent. The next size is that of
 	// the next class, without doubling the slack.
-	to := capacity(min(2*len(r.buf)-slack, whole))
+	to := Capacity(min(2*len(r.buf)-slack, whole))
 	if r.reserve != nil {
 		if err := r.reserve(len(r.buf), to); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 )
@@ -198,7 +199,7 @@ func (c *call) Close() {
 // giveBack returns the buffer of an answer.
 func (c *call) giveBack(buf []byte) {
 	if len(buf) > freeAnswer {
-		c.s.share.Give(len(buf), memory.Of(len(buf)))
+		c.s.share.Give(cap(buf), memory.Of(len(buf)))
 	}
 	c.s.ep.pool.Put(buf)
 }
@@ -247,7 +248,8 @@ func (c *call) wake() {
 // the call.
 func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition {
 	size := len(env.Extensions) + len(env.Payload)
-	if size > freeAnswer && !s.share.Try(size, memory.Of(size)) {
+	room := frame.Capacity(size)
+	if size > freeAnswer && !s.share.Try(room, memory.Of(size)) {
 		if s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight")) {
 			return awaited
 		}
@@ -272,7 +274,7 @@ func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition
 	s.mu.Unlock()
 	if !ok {
 		if size > freeAnswer {
-			s.share.Give(size, memory.Of(size))
+			s.share.Give(room, memory.Of(size))
 		}
 		s.ep.pool.Put(a.buf)
 	}

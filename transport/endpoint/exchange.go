@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
@@ -145,6 +146,7 @@ type exchange struct {
 	profile *profiles.Profile
 	req     profiles.Request // owns its octets: buf
 	buf     []byte
+	paid    int // octets that are charged for buf
 	seq     uint64
 	size    int
 	mode    patience
@@ -177,19 +179,23 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	s := l.s
 	env := &l.req.Envelope
 	n := len(env.MsgID) + len(env.Extensions) + len(env.Payload)
+	room := n
+	if n > smallCopy {
+		room = frame.Capacity(n)
+	}
 	of := memory.Of(l.size)
 	payer := l.req.Caller
-	if err := s.holdFor(payer, n, of); err != nil {
+	if err := s.holdFor(payer, room, of); err != nil {
 		return nil, err
 	}
 	profile, _ := s.opts.Registry.Lookup(env.ProfileID)
 	e := &exchange{
 		s: s, l: l, profile: profile, req: l.req, seq: l.seq, size: l.size, mode: mode, long: long, ended: l.traced,
-		account: l.account, payer: payer,
+		account: l.account, payer: payer, paid: room,
 	}
 	e.ctx, e.cancel = context.WithCancelCause(l.reqCtx)
 	if err := s.register(e); err != nil {
-		s.giveBackFor(payer, n, of)
+		s.giveBackFor(payer, room, of)
 		e.cancel(nil)
 		return nil, err
 	}
@@ -522,10 +528,10 @@ func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 // free releases the copied octets.
 func (e *exchange) free() {
 	e.mu.Lock()
-	buf := e.buf
-	e.buf = nil
+	buf, paid := e.buf, e.paid
+	e.buf, e.paid = nil, 0
 	e.mu.Unlock()
-	e.s.giveBackFor(e.payer, len(buf), memory.Of(e.size))
+	e.s.giveBackFor(e.payer, paid, memory.Of(e.size))
 	e.s.ep.pool.Put(buf)
 }
 
@@ -536,11 +542,12 @@ func (e *exchange) Shed() {
 		e.mu.Unlock()
 		return
 	}
-	buf := e.buf
+	buf, paid := e.buf, e.paid
 	e.buf = bytes.Clone(e.req.MsgID)
 	e.req.MsgID, e.req.Extensions, e.req.Payload = e.buf, nil, nil
+	e.paid = len(e.buf)
 	e.mu.Unlock()
-	e.s.giveBackFor(e.payer, len(buf)-len(e.buf), memory.Of(e.size))
+	e.s.giveBackFor(e.payer, paid-len(e.buf), memory.Of(e.size))
 	e.s.ep.pool.Put(buf)
 }
 

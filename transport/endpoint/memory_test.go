@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
@@ -110,15 +111,16 @@ func TestRS03AConnectionHasABudgetOfItsOwn(t *testing.T) {
 		opts := endpoint.Options{Bounds: endpoint.Bounds{InFlightBytesPerConn: perConn}}
 		r := newRigOn(t, pipe, opts, p)
 		r.release(t, held)
-		const each = 60 << 10 // no read buffer grows for it
-		fit := perConn / (each + 16)
+		const each = 60 << 10               // no read buffer grows for it
+		copied := frame.Capacity(each + 16) // of the buffer that has its copy
+		fit := perConn / copied
 		for i := range fit + 1 {
 			r.send(t, request(fmt.Sprintf("msg-id-%09d", i), string(make([]byte, each))))
 		}
 		r.wantError(t, fmt.Sprintf("msg-id-%09d", fit), profiles.RateLimitExceeded)
 		r.wantVerdict(t, 1, profiles.RateLimitExceeded, "in_flight_bytes", endpoint.Kept)
-		if got := r.ep.Stats().InFlightBytes; got != fit*(each+16) {
-			t.Errorf("%d octets are held, want %d", got, fit*(each+16))
+		if got := r.ep.Stats().InFlightBytes; got != fit*copied {
+			t.Errorf("%d octets are held, want %d", got, fit*copied)
 		}
 		one := <-held
 		if err := one.w.Finish(e1.Envelope{MsgType: typeAnswer}); err != nil {
@@ -352,4 +354,22 @@ func TestAdmitMayRefuseAConnection(t *testing.T) {
 		t.Errorf("%d connections are served, want 1", n)
 	}
 	rec.await(t, "the others counted", func(r *recorder) bool { return r.refused == 2 })
+}
+
+// What is charged for a request that is held, and for a queue that the peer does not read, is the
+// capacity of their buffers.
+func TestRS11WhatIsChargedIsWhatTheBuffersHave(t *testing.T) {
+	const size = 65 << 10 // a buffer of 128 KiB and a little more
+	virtually(t, func(t *testing.T, pipe pipe) {
+		held := make(chan parked, 1)
+		p := telling(profile(hold(func(req *profiles.Request, w profiles.Responder) { held <- parked{req, w} })))
+		r := newRigOn(t, pipe, endpoint.Options{}, p)
+		r.release(t, held)
+		r.send(t, request("msg-id-000000000", string(make([]byte, size))))
+		synctest.Wait()
+		time.Sleep(time.Minute) // the read buffer is released
+		if got, want := r.ep.Stats().InFlightBytes, frame.Capacity(size+16); got != want {
+			t.Errorf("%d octets are held, want the %d of a buffer", got, want)
+		}
+	})
 }

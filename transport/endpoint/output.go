@@ -318,7 +318,7 @@ func (o *output) makeRoom(n int) bool {
 	if cap(o.buf)-len(o.buf) >= n {
 		return true
 	}
-	want := max(len(o.buf)+n, 2*cap(o.buf))
+	want := frame.Capacity(max(len(o.buf)+n, cap(o.buf)+1)) // the next size at least
 	if want > o.uncharged(want) && !o.pay(want) {
 		return false
 	}
