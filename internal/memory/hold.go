@@ -59,9 +59,14 @@ const first = 4 << 10
 // ReadAll reads r to its end. The buffer is paid for before it grows. It at most doubles with
 // the octets that have arrived, and is no larger than announced octets, of which -1 says that
 // they are unknown. Without room ReadAll waits until the deadline or the end of ctx, and
-// then returns ErrFull.
+// then returns ErrFull. What it returns belongs to the caller. All else that it has read into is
+// kept for others, so r must not use it any more.
 func (h *Hold) ReadAll(ctx context.Context, r io.Reader, announced int64, deadline time.Time) ([]byte, error) {
-	var buf []byte
+	var buf []byte // of the capacity that was paid for
+	failed := func(err error) ([]byte, error) {
+		h.share.b.Return(buf)
+		return nil, err
+	}
 	for {
 		if len(buf) == cap(buf) {
 			to := max(first, 2*cap(buf))
@@ -69,12 +74,14 @@ func (h *Hold) ReadAll(ctx context.Context, r io.Reader, announced int64, deadli
 				to = int(min(int64(to), announced+1)) // one more to see the end
 			}
 			if !h.share.Take(ctx, to, Of(to), deadline) {
-				return nil, ErrFull
+				return failed(ErrFull)
 			}
 			h.used[Of(to)] += to
-			bigger := append(make([]byte, 0, to), buf...)
+			bigger := h.share.b.Lend(to)
+			copy(bigger, buf)
 			if cap(buf) > 0 {
 				h.give(cap(buf), Of(cap(buf)))
+				h.share.b.Return(buf)
 			}
 			buf = bigger[:len(buf):to]
 		}
@@ -84,7 +91,7 @@ func (h *Hold) ReadAll(ctx context.Context, r io.Reader, announced int64, deadli
 		case err == io.EOF:
 			return buf, nil
 		case err != nil:
-			return nil, err
+			return failed(err)
 		}
 	}
 }

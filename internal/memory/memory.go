@@ -45,6 +45,8 @@ type Budget struct {
 	shares map[string]*Share
 	freed  chan struct{} // closed at the next release; nil if nobody waits
 	large  func(n int)   // of OnLarge
+
+	buffers buffers
 }
 
 // New returns a Budget of limit octets.

@@ -18,7 +18,6 @@
 package endpoint
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -78,7 +77,12 @@ func New(opts Options) (*Endpoint, error) {
 	e.recorder = opts.Recorder
 	e.asked, _ = opts.Recorder.(CallRecorder)
 	e.opts.Store(&opts)
-	e.memory = cmp.Or(opts.Memory, memory.New(opts.Bounds.InFlightBytes))
+	e.memory = opts.Memory
+	if e.memory == nil {
+		e.memory = memory.New(opts.Bounds.InFlightBytes)
+	} else {
+		e.pool.Large = e.memory // whoever made it sees to it that it forgets buffers
+	}
 	e.lanes.New = func() any { return new(lane) }
 	e.calls.New = func() any { return newCall() }
 	return e, nil

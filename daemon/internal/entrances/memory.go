@@ -168,6 +168,7 @@ func (g *Memory) giveBack() {
 		}
 	}
 	if g.due > 0 {
+		g.Budget.Forget()
 		g.due--
 		g.collect()
 	}

@@ -282,7 +282,7 @@ func (c *child) readLines(r io.Reader) error {
 		case <-ctx.Done():
 		}
 	}()
-	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine, Pay: func(n int) error {
+	lines := proc.Lines{R: r, Limit: c.s.cfg.MaxLine, Buffers: c.s.cfg.Memory, Pay: func(n int) error {
 		switch {
 		case n < 0:
 			c.share.Give(-n, memory.Of(-n))

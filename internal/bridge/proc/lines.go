@@ -24,9 +24,18 @@ type Lines struct {
 	// may be nil.
 	Pay func(n int) error
 
+	// Buffers lend the buffers of long lines. Nil: they are allocated.
+	Buffers Buffers
+
 	buf        []byte
 	start, end int // unread octets
 	searched   int // of them, known to hold no line feed
+}
+
+// Buffers lend and take back large buffers. *memory.Budget does.
+type Buffers interface {
+	Lend(n int) []byte
+	Return(buf []byte)
 }
 
 // Next returns the next line without its end, "\n" or "\r\n". It is a window
@@ -88,7 +97,7 @@ func (l *Lines) makeRoom() error {
 				return err
 			}
 		}
-		bigger := make([]byte, size)
+		bigger := l.lend(size)
 		copy(bigger, l.buf[l.start:l.end])
 		l.become(bigger)
 	}
@@ -101,5 +110,15 @@ func (l *Lines) become(buf []byte) {
 	if old := len(l.buf); old > smallLine && l.Pay != nil {
 		_ = l.Pay(-old) // no error for less
 	}
+	if l.Buffers != nil && l.buf != nil {
+		l.Buffers.Return(l.buf)
+	}
 	l.buf = buf
+}
+
+func (l *Lines) lend(n int) []byte {
+	if l.Buffers == nil {
+		return make([]byte, n)
+	}
+	return l.Buffers.Lend(n)
 }
