@@ -23,8 +23,7 @@ func (b *Budget) Lend(n int) []byte {
 	return make([]byte, n)
 }
 
-// Return keeps a buffer for Lend. Neither the caller nor anybody else uses it afterwards. Buffers up
-// to Small are not kept.
+// Return keeps a buffer for Lend. It must not be used afterwards. Buffers up to Small are not kept.
 func (b *Budget) Return(buf []byte) {
 	if cap(buf) > Small {
 		b.buffers.keep(buf[:0], b.Limit()/16)

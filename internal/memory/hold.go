@@ -59,8 +59,8 @@ const first = 4 << 10
 // ReadAll reads r to its end. The buffer is paid for before it grows. It at most doubles with
 // the octets that have arrived, and is no larger than announced octets, of which -1 says that
 // they are unknown. Without room ReadAll waits until the deadline or the end of ctx, and
-// then returns ErrFull. What it returns belongs to the caller. All else that it has read into is
-// kept for others, so r must not use it any more.
+// then returns ErrFull. The caller owns the result. Other buffers that ReadAll has
+// read into are lent again, so r must not keep them.
 func (h *Hold) ReadAll(ctx context.Context, r io.Reader, announced int64, deadline time.Time) ([]byte, error) {
 	var buf []byte // of the capacity that was paid for
 	failed := func(err error) ([]byte, error) {

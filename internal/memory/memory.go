@@ -56,7 +56,7 @@ func New(limit int) *Budget {
 
 // OnLarge sets a function that is called with the number of octets whenever octets of large
 // messages have been taken, before the taker gets to know it. It may block, and is called by
-// several goroutines at once. Octets that were given back are garbage that may still fill
+// several goroutines at once. Octets that were given back may be garbage that still fills
 // memory; here it can be collected. OnLarge is called before the Budget is used.
 func (b *Budget) OnLarge(f func(n int)) { b.large = f }
 
