@@ -13,8 +13,9 @@ import (
 
 // newIDs returns ids as producers make them: random.
 func newIDs(seed int) func() string {
-	r := rand.NewChaCha8([32]byte{byte(seed)})
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
 	return func() string {
+
 		var id [16]byte
 		_, _ = r.Read(id[:])
 		return hex.EncodeToString(id[:])

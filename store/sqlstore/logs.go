@@ -16,15 +16,9 @@ const (
 	insertLog     = `INSERT INTO log (id, space, name, owner, last, trimmed, sum) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	updateLog     = `UPDATE log SET last = ?, trimmed = ?, sum = ? WHERE id = ?`
 	deleteLog     = `DELETE FROM log WHERE id = ?`
-	lastEntry     = `SELECT max(seq) FROM entry WHERE log = ?`
-	insertEntry   = `INSERT OR IGNORE INTO entry (log, seq, id, owner, expires, sum, data) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	selectEntryID = `SELECT seq, id, owner, expires, sum, data FROM entry WHERE log = ? AND id = ?`
-	readEntries   = `SELECT seq, id, owner, expires, sum, data FROM entry WHERE log = ? AND seq > ? ORDER BY seq LIMIT ?`
-	deleteEntry   = `DELETE FROM entry WHERE log = ? AND seq = ?`
-	selectSpan    = `SELECT id, owner, last, trimmed, sum, space, name,
-		(SELECT max(seq) FROM entry WHERE log = g.id),
-		(SELECT seq FROM entry WHERE log = g.id AND seq > g.trimmed AND (expires = 0 OR expires > ?) ORDER BY seq LIMIT 1)
-		FROM log g WHERE space = ? AND name = ?`
+	lastEntry     = `SELECT max(seq) FROM chunk WHERE log = ?`
+	readChunks    = `SELECT n, seq, expires, data FROM chunk WHERE log = ? AND seq > ? ORDER BY seq LIMIT ?`
+	liveChunks    = `SELECT n, seq, expires, data FROM chunk WHERE log = ? AND seq > ? AND (expires = 0 OR expires > ?) ORDER BY seq`
 	insertGarbage = `INSERT OR REPLACE INTO garbage (log, through) VALUES (?, ?)`
 )
 
@@ -38,29 +32,40 @@ type log struct {
 	trimmed     int64
 	space, name []byte
 
-	last int64 // the last number used
+	last    int64  // the last number used
+	filling *chunk // entries of this transaction that are not written yet; nil without
 }
 
 type logName struct{ space, name string }
 
 // logs is the cache of logs.
 type logs struct {
-	byName map[logName]*log
-	byID   map[int64]*log
+	byName  map[logName]*log
+	byID    map[int64]*log
+	filling []*log // those with a chunk that is being filled
+	spare   []*chunk
 }
 
-// maxLogs limits the cache.
+// maxLogs limits the cache between transactions.
 const maxLogs = 4096
 
 func (l *logs) forget() {
 	clear(l.byName)
 	clear(l.byID)
+	for _, g := range l.filling {
+		l.give(g)
+	}
+	l.filling = l.filling[:0]
+}
+
+// markCommitted keeps the cache small. All chunks are written.
+func (l *logs) markCommitted() {
+	if len(l.byID) > maxLogs {
+		l.forget()
+	}
 }
 
 func (l *logs) add(g *log) {
-	if len(l.byID) >= maxLogs {
-		l.forget()
-	}
 	l.byID[g.id] = g
 	l.byName[logName{string(g.space), string(g.name)}] = g
 }
@@ -125,7 +130,7 @@ func (w *writer) updateLog(g *log) error {
 	return err
 }
 
-// entry is a verified row of the table of entries.
+// entry is an entry of a chunk.
 type entry struct {
 	seq, owner, expires int64
 	id, data            []byte
@@ -133,19 +138,8 @@ type entry struct {
 
 func (e *entry) cost() int64 { return cost(len(e.id), len(e.data)) }
 
-func (c *conn) sumEntry(g *log, e *entry) int64 {
-	return c.sum(sumEntry, []int64{g.id, e.seq, e.owner, e.expires}, e.data, g.space, g.name, e.id)
-}
-
-// readEntry returns the entry of a row. A damaged entry is never returned.
-func (c *conn) readEntry(s *Store, g *log, row []driver.Value) (*entry, error) {
-	e := &entry{
-		seq: number(row[0]), id: octets(row[1]), owner: number(row[2]), expires: number(row[3]), data: octets(row[5]),
-	}
-	if number(row[4]) != c.sumEntry(g, e) {
-		return nil, s.damaged("entry %d of log %q in space %q", e.seq, g.name, g.space)
-	}
-	return e, nil
+func (c *conn) sumEntry(g *log, e *entry) uint32 {
+	return uint32(c.sum(sumEntry, []int64{g.id, e.seq, e.owner, e.expires}, e.data, g.space, g.name, e.id))
 }
 
 // add is a pending Append.
@@ -235,29 +229,33 @@ func (a *add) apply(w *writer) error {
 
 func (a *add) write(w *writer, g *log, payer *owner, more int64) error {
 	e := entry{seq: g.last + 1, owner: payer.id, expires: w.s.clock.expiry(a.expires), id: a.id, data: a.data}
-	n, err := w.conn.exec(insertEntry, g.id, e.seq, a.id, e.owner, e.expires, w.conn.sumEntry(g, &e), given(a.data))
-	if err != nil || n == 0 {
+	if a.id != nil {
+		if n, err := w.conn.exec(insertName, g.id, a.id, e.seq); err != nil || n == 0 {
+			return err
+		}
+	}
+	if err := w.append(g, &e); err != nil {
 		return err
 	}
-	g.last = e.seq
 	w.charge(payer, more)
-	w.due(e.expires)
 	a.result.Seq, a.result.Fresh = uint64(e.seq), true
 	return nil
 }
 
 // find looks for an entry with the same id. It removes one that is expired or cut off.
 func (a *add) find(w *writer, g *log) (known bool, err error) {
-	row, err := w.conn.row(selectEntryID, g.id, a.id)
+	row, err := w.conn.row(selectName, g.id, a.id)
 	if row == nil || err != nil {
 		return false, err
 	}
-	e, err := w.conn.readEntry(w.s, g, row)
-	if err != nil {
+	k, e, err := w.chunkOf(g, number(row[0]))
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if e.seq <= g.trimmed || expired(e.expires, w.now) {
-		return false, w.removeEntry(g, e)
+	case e == nil || !bytes.Equal(e.id, a.id):
+		return false, w.s.damaged("entry %d of log %q in space %q", number(row[0]), g.name, g.space)
+	case e.seq <= g.trimmed || expired(e.expires, w.now):
+		return false, w.removeEntry(g, k, e)
 	}
 	a.result.Seq, a.result.Equal = uint64(e.seq), bytes.Equal(e.data, a.data)
 	return true, nil
@@ -275,17 +273,14 @@ func (w *writer) newLog(space, name string, payer *owner) (*log, error) {
 	return g, err
 }
 
-// removeEntry removes an entry. Its number is not used again.
-func (w *writer) removeEntry(g *log, e *entry) error {
-	if err := w.refund(e.owner, e.cost()); err != nil {
-		return err
-	}
+// removeEntry removes an entry of a chunk. Its number is not used again.
+func (w *writer) removeEntry(g *log, k *chunk, e *entry) error {
 	if e.seq > g.kept {
 		if err := w.updateLog(g); err != nil {
 			return err
 		}
 	}
-	_, err := w.conn.exec(deleteEntry, g.id, e.seq)
+	_, err := w.keepEntries(g.id, k, func(other *entry) bool { return other.seq != e.seq })
 	return err
 }
 
@@ -329,6 +324,9 @@ func (c *cut) apply(w *writer) error {
 		return err
 	}
 	through := c.through
+	if err := w.writeChunks(); err != nil {
+		return err
+	}
 	if c.drop {
 		if err := w.refund(g.owner, logCost(len(c.space), len(c.log))); err != nil {
 			return err
@@ -360,7 +358,7 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 	if err := checkSizes(space, name, "", "", 0); err != nil {
 		return err
 	}
-	var page []*entry
+	var page []entry
 	from := int64(min(after, everything))
 	for {
 		page = page[:0]
@@ -375,17 +373,17 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 			now := s.clock.now()
 			return c.rows(func(row []driver.Value) bool {
 				rows++
-				var e *entry
-				if e, fault = c.readEntry(s, g, row); fault != nil {
-					return false
-				}
-				from = e.seq
-				if !expired(e.expires, now) {
-					page = append(page, e)
-				}
-				size += len(e.data)
-				return size < pageOctets
-			}, readEntries, g.id, from, int64(pageRows))
+				k := readChunk(row)
+				fault = c.eachEntry(s, g, k, func(e *entry) bool {
+					if e.seq > from && !expired(e.expires, now) {
+						page = append(page, *e)
+					}
+					return true
+				})
+				from = max(from, k.seq)
+				size += len(k.data)
+				return fault == nil && size < pageOctets
+			}, readChunks, g.id, from, int64(pageRows))
 		})
 		if err != nil {
 			return err
@@ -410,17 +408,24 @@ func (s *Store) Span(ctx context.Context, space, name string) (first, last uint6
 		return 0, 0, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		row, err := c.row(selectSpan, s.clock.now(), []byte(space), []byte(name))
-		if row == nil || err != nil {
+		g, err := c.findLog(s, space, name)
+		if g == nil || err != nil {
 			return err
 		}
-		g, err := c.readLog(s, row)
+		row, err := c.row(lastEntry, g.id)
 		if err != nil {
 			return err
 		}
-		last = uint64(max(g.kept, g.trimmed, number(row[7])))
-		first = uint64(number(row[8]))
-		return nil
+		last = uint64(max(g.kept, g.trimmed, number(row[0])))
+		now := s.clock.now()
+		return c.rows(func(row []driver.Value) bool {
+			for r := readChunk(row).entries(); first == 0 && r.next(); {
+				if r.entry.seq > g.trimmed && !expired(r.entry.expires, now) {
+					first = uint64(r.entry.seq)
+				}
+			}
+			return first == 0
+		}, liveChunks, g.id, g.trimmed, now)
 	})
 	if err == nil && first == 0 {
 		first = last + 1

@@ -88,7 +88,9 @@ func (w *writer) openFile(ctx context.Context) error {
 		if err = checkVersion(s.file, header); err != nil {
 			return err
 		}
-		err = s.verify(ctx, known, badMark)
+		if err = s.checkSize(header); err == nil {
+			err = s.verify(ctx, known, badMark)
+		}
 		if errors.Is(err, store.ErrDamaged) && s.options.AcceptDamage {
 			s.notice("%v: accepted", err)
 			err = s.salvage(known.commits)
@@ -151,6 +153,22 @@ func checkVersion(path string, header []byte) error {
 	}
 	if version := binary.BigEndian.Uint32(header[60:]); version != schemaVersion {
 		return fmt.Errorf("%w: %s: schema %d, want %d", store.ErrVersion, path, version, schemaVersion)
+	}
+	return nil
+}
+
+// checkSize reports a database at rest that ends too early: SQLite reads what is missing of its last
+// page as zeros.
+func (s *Store) checkSize(header []byte) error {
+	if log, err := os.Stat(s.file + "-wal"); err == nil && log.Size() > 0 || !readable(header) {
+		return nil
+	}
+	info, err := os.Stat(s.file)
+	if err != nil {
+		return unavailable(err)
+	}
+	if size := int64(binary.BigEndian.Uint16(header[16:])); info.Size()%max(size, 512) != 0 {
+		return s.damaged("ends within a page, after %d octets", info.Size())
 	}
 	return nil
 }

@@ -80,6 +80,41 @@ func TestTheNodeItselfHasNoQuotaOfItsOwn(t *testing.T) {
 	}
 }
 
+// Entries that were committed together share a row. Removing some of them gives their octets back.
+func TestTrimmingAndReplacingSomeOfManyEntriesIsExact(t *testing.T) {
+	s := open(t, sqlstore.Options{Dir: t.TempDir()})
+	defer s.Close()
+	const entries, size = 100, 100
+	var pending sync.WaitGroup
+	used := int64(len("space") + len("log") + sqlstore.Overhead)
+	for i := range entries {
+		pending.Add(1)
+		s.Append("space", "log", fmt.Sprintf("%03d", i+1), fmt.Sprint("owner ", i%3), make([]byte, size), time.Time{},
+			func(store.AppendResult) { pending.Done() })
+		used += 3 + size + sqlstore.Overhead
+	}
+	pending.Wait()
+	if got := s.Stats().Used; got != used {
+		t.Fatalf("used %d, want %d", got, used)
+	}
+	pending.Add(2)
+	s.Trim("space", "log", 50, func(error) { pending.Done() })
+	s.Append("space", "log", "050", "owner 1", make([]byte, size), time.Time{}, func(store.AppendResult) { pending.Done() }) // takes the place of one that was cut off
+	pending.Wait()
+	used -= (50 - 1) * (3 + size + sqlstore.Overhead)
+	for end := time.Now().Add(30 * time.Second); s.Stats().Used != used; {
+		if time.Now().After(end) {
+			t.Fatalf("used %d, want %d", s.Stats().Used, used)
+		}
+		if err := s.Check(t.Context()); err != nil { // each write is followed by a part of the sweep
+			t.Fatal(err)
+		}
+	}
+	if n := s.Stats().Swept; n != 49 {
+		t.Errorf("%d entries were swept, want 49", n)
+	}
+}
+
 func TestSweepDeletesAndRefunds(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Unix(1_800_000_000, 0)

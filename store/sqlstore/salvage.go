@@ -110,12 +110,12 @@ func (r *rescue) walk(list, order string, take func(row []driver.Value) (fresh b
 	return failed
 }
 
-// intact passes on a row unless it is damaged. The reader of the row has recorded the damage.
-func intact[Row any](row Row, err error) (Row, bool) { return row, err == nil }
+// whole passes on a row unless it is damaged. The reader of the row has recorded the damage.
+func whole[Row any](row Row, err error) (Row, bool) { return row, err == nil }
 
 func (r *rescue) copyOwners() error {
 	return r.walk("SELECT id, name, used, sum FROM owner", "id", func(row []driver.Value) (bool, error) {
-		if o, ok := intact(r.from.readOwner(r.s, row)); ok {
+		if o, ok := whole(r.from.readOwner(r.s, row)); ok {
 			if _, known := r.owners[o.id]; known {
 				return false, nil
 			}
@@ -127,7 +127,7 @@ func (r *rescue) copyOwners() error {
 
 func (r *rescue) copyLogs() error {
 	return r.walk("SELECT id, owner, last, trimmed, sum, space, name FROM log", "id", func(row []driver.Value) (bool, error) {
-		g, ok := intact(r.from.readLog(r.s, row))
+		g, ok := whole(r.from.readLog(r.s, row))
 		if !ok {
 			return true, nil
 		}
@@ -146,7 +146,7 @@ func (r *rescue) copyRecords() error {
 	list := "SELECT version, owner, expires, sum, value, space, key FROM record"
 	return r.walk(list, "space, key", func(row []driver.Value) (bool, error) {
 		space, key := octets(row[5]), octets(row[6])
-		rec, ok := intact(r.from.readRecord(r.s, row, space, key))
+		rec, ok := whole(r.from.readRecord(r.s, row, space, key))
 		if !ok {
 			r.left++
 			return true, nil
@@ -163,31 +163,33 @@ func (r *rescue) copyRecords() error {
 }
 
 func (r *rescue) copyEntries() error {
-	list := "SELECT seq, id, owner, expires, sum, data, log FROM entry"
 	lost := int64(0)
-	err := r.walk(list, "n", func(row []driver.Value) (bool, error) {
-		g := r.logs[number(row[6])]
+	err := r.walk("SELECT n, seq, expires, data, log FROM chunk", "n", func(row []driver.Value) (bool, error) {
+		k, g := readChunk(row), r.logs[number(row[4])]
 		if g == nil {
-			if garbage, err := r.from.row(isGarbage, number(row[6])); garbage == nil || err != nil {
+			if garbage, err := r.from.row(isGarbage, number(row[4])); garbage == nil || err != nil {
 				lost++
 			}
 			return true, nil
 		}
-		e, ok := intact(r.from.readEntry(r.s, g, row))
-		if !ok {
-			lost++
+		kept, damaged := r.intact(g, k)
+		lost += damaged
+		if kept.count == 0 {
 			return true, nil
 		}
-		g.last = max(g.last, e.seq)
-		if e.seq <= g.trimmed {
-			return true, nil // cut off
-		}
-		n, err := r.to.exec(insertEntry, g.id, e.seq, row[1], e.owner, e.expires, row[4], e.data)
+		n, err := r.to.exec("INSERT OR IGNORE INTO chunk (log, seq, expires, data) VALUES (?, ?, ?, ?)", g.id, kept.seq, kept.expires, kept.data)
 		if n == 0 || err != nil {
 			return false, err
 		}
-		r.entries++
-		r.used[e.owner] += e.cost()
+		for e := kept.entries(); e.next(); {
+			r.entries++
+			r.used[e.entry.owner] += e.entry.cost()
+			if e.entry.id != nil {
+				if _, err := r.to.exec(insertName, g.id, e.entry.id, e.entry.seq); err != nil {
+					return false, err
+				}
+			}
+		}
 		return true, nil
 	})
 	r.left += int(lost)
@@ -203,6 +205,26 @@ func (r *rescue) copyEntries() error {
 		}
 	}
 	return nil
+}
+
+// intact returns the entries of a chunk that are whole and not cut off, and how many are damaged.
+func (r *rescue) intact(g *log, k *chunk) (kept *chunk, damaged int64) {
+	kept = new(chunk)
+	e := k.entries()
+	for e.next() {
+		switch {
+		case !r.from.intactEntry(g, &e):
+			damaged++
+			continue
+		case e.entry.seq > g.trimmed:
+			kept.add(&e.entry, e.sum)
+		}
+		g.last = max(g.last, e.entry.seq)
+	}
+	if len(e.rest) > 0 || e.last != k.seq { // the rest cannot be read
+		damaged += min(max(k.seq-g.last, 1), chunkEntries)
+	}
+	return kept, damaged
 }
 
 // copyLines collects the queues. Their rows are written when their items are counted.

@@ -3,15 +3,16 @@ package sqlstore
 // The schema. Rows with data of callers have a checksum (sum.go). Times are nanoseconds
 // since 1970 on the clock of the store; 0 means never.
 //
-// Records have no rowid, so that finding and writing a row touches one tree. Entries have a
-// rowid in order of arrival, so that all logs grow at one end of one tree: with 64 logs an
-// append touches half as many pages as with a tree ordered by log.
+// Records have no rowid, so that finding and writing a row touches one tree. Entries that a
+// transaction appends to one log share a row (chunk.go). Chunks have a rowid in order of arrival, so
+// that all logs grow at one end of one tree: with 64 logs an append touches half as many pages as
+// with a tree ordered by log.
 //
 // The data of an item is in a separate table, so that leasing an item writes only the small
 // row of its state.
 const (
 	applicationID = 0x53575053 // "SWPS"
-	schemaVersion = 2
+	schemaVersion = 3
 )
 
 const schema = `
@@ -50,19 +51,21 @@ CREATE TABLE log (
 	sum     INTEGER NOT NULL,
 	UNIQUE (space, name)
 );
-CREATE TABLE entry (
+CREATE TABLE chunk (
 	n       INTEGER PRIMARY KEY,
 	log     INTEGER NOT NULL,
-	seq     INTEGER NOT NULL,
-	id      BLOB, -- NULL without one
-	owner   INTEGER NOT NULL,
-	expires INTEGER NOT NULL,
-	sum     INTEGER NOT NULL,
-	data    BLOB NOT NULL
+	seq     INTEGER NOT NULL, -- of its last entry
+	expires INTEGER NOT NULL, -- of the entry that expires last
+	data    BLOB NOT NULL     -- its entries (chunk.go)
 );
-CREATE UNIQUE INDEX entry_seq ON entry (log, seq);
-CREATE UNIQUE INDEX entry_id ON entry (log, id) WHERE id IS NOT NULL;
-CREATE INDEX entry_expires ON entry (expires) WHERE expires > 0;
+CREATE UNIQUE INDEX chunk_seq ON chunk (log, seq);
+CREATE INDEX chunk_expires ON chunk (expires) WHERE expires > 0;
+CREATE TABLE name ( -- of an entry with an id
+	log INTEGER NOT NULL,
+	id  BLOB NOT NULL,
+	seq INTEGER NOT NULL,
+	PRIMARY KEY (log, id)
+) WITHOUT ROWID;
 CREATE TABLE garbage (
 	log     INTEGER PRIMARY KEY, -- its entries up to
 	through INTEGER NOT NULL     -- this number are still to be deleted

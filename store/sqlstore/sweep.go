@@ -12,15 +12,14 @@ import (
 const (
 	selectGarbage  = `SELECT log, through FROM garbage ORDER BY log LIMIT 1`
 	deleteGarbage  = `DELETE FROM garbage WHERE log = ?`
-	garbageEntries = `SELECT seq, owner, length(id), length(data) FROM entry WHERE log = ? AND seq <= ? ORDER BY seq LIMIT ?`
-	deleteEntries  = `DELETE FROM entry WHERE log = ? AND seq <= ?`
+	forgetNames    = `DELETE FROM name WHERE log = ? AND seq <= ?`
 	expiredRecords = `SELECT expires, space, key FROM record
 		WHERE expires > 0 AND (expires, space, key) > (?, ?, ?) ORDER BY expires, space, key LIMIT ?`
-	expiredEntries = `SELECT expires, n FROM entry
+	expiredChunks = `SELECT expires, n FROM chunk
 		WHERE expires > 0 AND (expires, n) > (?, ?) ORDER BY expires, n LIMIT ?`
 	forgottenItems = `SELECT keep, line, n FROM item
 		WHERE done = 1 AND (keep, line, n) > (?, ?, ?) ORDER BY keep, line, n LIMIT ?`
-	selectEntry = `SELECT seq, id, owner, expires, sum, data, log FROM entry WHERE n = ?`
+	chunkByNumber = `SELECT n, seq, expires, data, log FROM chunk WHERE n = ?`
 )
 
 // Pace of the sweep.
@@ -42,7 +41,7 @@ type sweeper struct {
 	// Damaged expired rows are kept, so that readers get the error. The sweep continues
 	// after these rows.
 	records []driver.Value // expires, space, key
-	entries []driver.Value // expires, n
+	chunks  []driver.Value // expires, n
 	items   []driver.Value // keep, line, n
 }
 
@@ -50,7 +49,7 @@ func newSweeper() sweeper {
 	return sweeper{
 		garbage: true,
 		records: []driver.Value{int64(0), []byte{}, []byte{}},
-		entries: []driver.Value{int64(0), int64(0)},
+		chunks:  []driver.Value{int64(0), int64(0)},
 		items:   []driver.Value{int64(0), int64(0), int64(0)},
 	}
 }
@@ -89,6 +88,9 @@ func (w *writer) sweepSome(busy bool) time.Duration {
 
 // sweep deletes cut off and expired rows, at most limit of each kind.
 func (w *writer) sweep(limit int) error {
+	if err := w.writeChunks(); err != nil {
+		return err
+	}
 	if err := w.sweepGarbage(limit); err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (w *writer) sweep(limit int) error {
 	if err := w.sweepRecords(limit); err != nil {
 		return err
 	}
-	if err := w.sweepEntries(limit); err != nil {
+	if err := w.sweepChunks(limit); err != nil {
 		return err
 	}
 	return w.sweepItems(limit)
@@ -112,73 +114,90 @@ func (w *writer) sweepGarbage(limit int) error {
 		return nil
 	}
 	log, through := number(row[0]), number(row[1])
-	freed := make(map[int64]int64)
-	rows, last := 0, int64(0)
-	err = w.conn.rows(func(row []driver.Value) bool {
-		rows++
-		last = number(row[0])
-		freed[number(row[1])] += cost(int(number(row[2])), int(number(row[3])))
-		return true
-	}, garbageEntries, log, through, int64(limit))
-	if err != nil {
-		return err
+	swept, more := 0, true
+	for more && swept < limit && err == nil {
+		var n int
+		n, more, err = w.sweepCut(log, through)
+		swept += n
 	}
-	if rows == limit {
-		_, err = w.conn.exec(deleteEntries, log, last)
-	} else if _, err = w.conn.exec(deleteEntries, log, through); err == nil {
+	if err == nil && !more {
 		_, err = w.conn.exec(deleteGarbage, log)
 	}
-	for id, octets := range freed {
-		if err == nil {
-			err = ignoreDamage(w.refund(id, octets))
-		}
-	}
-	w.s.stats.swept.Add(uint64(rows))
+	w.s.stats.swept.Add(uint64(swept))
 	return err
 }
 
+// sweepCut removes the entries of the first chunk of a log up to a number, and reports whether there
+// may be more.
+func (w *writer) sweepCut(log, through int64) (swept int, more bool, err error) {
+	row, err := w.conn.row(selectChunk, log, int64(0))
+	if row == nil || err != nil {
+		return 0, false, err
+	}
+	k := readChunk(row)
+	swept, err = w.keepEntries(log, k, func(e *entry) bool { return e.seq > through })
+	if k.seq <= through && errors.Is(err, store.ErrDamaged) && !isFailed(err) {
+		// Octets of unreadable entries stay counted until the owners are counted again.
+		if _, err = w.conn.exec(deleteChunk, k.n); err == nil {
+			_, err = w.conn.exec(forgetNames, log, k.seq)
+		}
+		return swept + 1, true, err
+	}
+	return swept, k.seq <= through, ignoreDamage(err)
+}
+
 func (w *writer) sweepRecords(limit int) error {
-	return w.sweepExpired(expiredRecords, w.sweeper.records, limit, func(at []driver.Value) error {
+	return w.sweepExpired(expiredRecords, w.sweeper.records, limit, func(at []driver.Value) (int, error) {
 		_, err := w.record(octets(at[1]), octets(at[2]))
-		return err
+		return 1, err
 	})
 }
 
-func (w *writer) sweepEntries(limit int) error {
-	return w.sweepExpired(expiredEntries, w.sweeper.entries, limit, func(at []driver.Value) error {
-		row, err := w.conn.row(selectEntry, at[1])
+func (w *writer) sweepChunks(limit int) error {
+	return w.sweepExpired(expiredChunks, w.sweeper.chunks, limit, func(at []driver.Value) (int, error) {
+		row, err := w.conn.row(chunkByNumber, at[1])
 		if row == nil || err != nil {
-			return err
+			return 0, err
 		}
-		g, err := w.logByID(number(row[6]))
+		g, err := w.logByID(number(row[4]))
 		if g == nil || err != nil {
-			return err // an entry without a log is garbage
+			return 0, err // a chunk without a log is garbage
 		}
-		e, err := w.conn.readEntry(w.s, g, row)
-		if err != nil || !expired(e.expires, w.now) {
-			return err
+		k, all := readChunk(row), true
+		err = w.conn.eachEntry(w.s, g, k, func(e *entry) bool {
+			all = all && expired(e.expires, w.now)
+			return all
+		})
+		if err == nil && !all {
+			err = w.s.damaged("expiry of the entries up to %d of log %q in space %q", k.seq, g.name, g.space)
 		}
-		return w.removeEntry(g, e)
+		if err == nil && k.seq > g.kept {
+			err = w.updateLog(g)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return w.keepEntries(g.id, k, func(*entry) bool { return false })
 	})
 }
 
 // sweepItems forgets the ids of done items.
 func (w *writer) sweepItems(limit int) error {
-	return w.sweepExpired(forgottenItems, w.sweeper.items, limit, func(at []driver.Value) error {
+	return w.sweepExpired(forgottenItems, w.sweeper.items, limit, func(at []driver.Value) (int, error) {
 		row, err := w.conn.row(itemByNumber, at[1], at[2])
 		if row == nil || err != nil {
-			return err
+			return 1, err
 		}
 		it, err := w.conn.readItem(w.s, row)
 		if err != nil || !it.done || it.keep > w.now {
-			return err
+			return 1, err
 		}
-		return w.removeItem(it)
+		return 1, w.removeItem(it)
 	})
 }
 
-// sweepExpired removes the rows that an index lists as expired.
-func (w *writer) sweepExpired(list string, after []driver.Value, limit int, remove func(at []driver.Value) error) error {
+// sweepExpired removes the rows that an index lists as expired, until remove has counted limit.
+func (w *writer) sweepExpired(list string, after []driver.Value, limit int, remove func(at []driver.Value) (int, error)) error {
 	var due [][]driver.Value
 	err := w.conn.rows(func(row []driver.Value) bool {
 		if expires := number(row[0]); !expired(expires, w.now) {
@@ -191,19 +210,23 @@ func (w *writer) sweepExpired(list string, after []driver.Value, limit int, remo
 	if err != nil {
 		return err
 	}
+	swept := 0
 	for _, at := range due {
-		err := remove(at)
+		n, err := remove(at)
 		if isFailed(err) {
 			return err
 		}
 		if err != nil {
 			copy(after, at)
 		}
+		if swept += n; swept >= limit {
+			break
+		}
 	}
-	if len(due) == limit {
+	if max(len(due), swept) >= limit {
 		w.due(w.now)
 	}
-	w.s.stats.swept.Add(uint64(len(due)))
+	w.s.stats.swept.Add(uint64(swept))
 	return nil
 }
 

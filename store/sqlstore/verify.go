@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -166,10 +167,8 @@ const (
 	scrubLogs    = `SELECT id, owner, last, trimmed, sum, space, name FROM log WHERE id > ? ORDER BY id LIMIT ?`
 	scrubRecords = `SELECT version, owner, expires, sum, value, space, key FROM record
 		WHERE (space, key) > (?, ?) ORDER BY space, key LIMIT ?`
-	scrubEntries = `SELECT seq, id, owner, expires, sum, data, log, n,
-		(SELECT n FROM entry WHERE log = e.log AND seq = e.seq),
-		e.id IS NULL OR n = (SELECT n FROM entry WHERE log = e.log AND id = e.id)
-		FROM entry e WHERE n > ? ORDER BY n LIMIT ?`
+	scrubChunks = `SELECT n, seq, expires, data, log, n = (SELECT n FROM chunk WHERE log = c.log AND seq = c.seq)
+		FROM chunk c WHERE n > ? ORDER BY n LIMIT ?`
 	scrubLines = `SELECT id, live, kept, sum, space, name FROM line WHERE id > ? ORDER BY id LIMIT ?`
 	scrubItems = `SELECT ` + itemColumns + `,
 		n = (SELECT n FROM item WHERE space = i.space AND id = i.id),
@@ -203,9 +202,9 @@ func (b scrubber) run(ctx context.Context) {
 		_, _ = b.conn.readRecord(b.s, row, octets(row[5]), octets(row[6]))
 		return []driver.Value{octets(row[5]), octets(row[6])}
 	})
-	b.table(ctx, scrubEntries, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
-		_ = b.entry(row)
-		return row[7:8]
+	b.table(ctx, scrubChunks, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
+		_ = b.chunk(row)
+		return row[:1]
 	})
 	b.table(ctx, scrubLines, []driver.Value{int64(0)}, func(row []driver.Value) []driver.Value {
 		_, _ = b.conn.readLine(b.s, row)
@@ -257,17 +256,28 @@ func (b scrubber) table(ctx context.Context, list string, after []driver.Value, 
 	}
 }
 
-func (b scrubber) entry(row []driver.Value) error {
-	g, err := b.log(number(row[6]))
+func (b scrubber) chunk(row []driver.Value) error {
+	g, err := b.log(number(row[4]))
 	if g == nil || err != nil {
 		return err
 	}
-	e, err := b.conn.readEntry(b.s, g, row)
-	if err != nil {
+	k := readChunk(row)
+	latest, forever, lost := int64(0), false, number(row[5]) != 1
+	var failed error
+	err = b.conn.eachEntry(b.s, g, k, func(e *entry) bool {
+		latest, forever = max(latest, e.expires), forever || e.expires == 0
+		if e.id != nil && !lost {
+			named, err := b.conn.row(selectName, g.id, e.id)
+			failed = err
+			lost = err == nil && (named == nil || number(named[0]) != e.seq)
+		}
+		return failed == nil
+	})
+	switch err := cmp.Or(failed, err); {
+	case err != nil:
 		return err
-	}
-	if number(row[8]) != number(row[7]) || number(row[9]) != 1 {
-		return b.s.damaged("entry %d of log %q in space %q is not to be found by its number and id", e.seq, g.name, g.space)
+	case lost, forever && k.expires != 0, !forever && k.expires != latest:
+		return b.s.damaged("entries up to %d of log %q in space %q are not to be found by their numbers, ids and expiry", k.seq, g.name, g.space)
 	}
 	return nil
 }
@@ -298,7 +308,7 @@ func (b scrubber) log(id int64) (*log, error) {
 	}
 	garbage, err := b.conn.row(isGarbage, id)
 	if err == nil && garbage == nil {
-		if row, err = b.conn.row(`SELECT 1 FROM entry WHERE log = ? LIMIT 1`, id); row != nil {
+		if row, err = b.conn.row(`SELECT 1 FROM chunk WHERE log = ? LIMIT 1`, id); row != nil {
 			err = b.s.damaged("log number %d has entries, but is missing", id)
 		}
 	}

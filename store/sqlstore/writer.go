@@ -230,8 +230,11 @@ func (w *writer) reconnect() error {
 	return nil
 }
 
-// seal writes the changed rows of queues, owners and the store.
+// seal writes the chunks of logs, and the changed rows of queues, owners and the store.
 func (w *writer) seal() error {
+	if err := w.writeChunks(); err != nil {
+		return err
+	}
 	if err := w.writeOwners(); err != nil {
 		return err
 	}
@@ -249,6 +252,7 @@ func (w *writer) committed() {
 	if w.owners.total < w.s.bounds.Load().quota/2 {
 		w.owners.shares = nil
 	}
+	w.logs.markCommitted()
 	w.lines.markCommitted(w.s)
 	w.s.stats.show(w.lines.settled)
 	w.s.stats.used.Store(w.owners.total)

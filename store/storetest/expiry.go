@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -80,6 +81,41 @@ var expiry = []test{
 			k.Errorf("an expired log has %v", entries)
 		}
 		k.mustAppend("log", "a", "x", never, 6)
+	}},
+	{name: "EntriesThatAreAppendedTogetherExpireApart", clock: true, run: func(k *kit) {
+		const entries = 60
+		start := k.clock()
+		k.appendTogether("log", entries, func(i int) time.Time {
+			if i%3 == 0 {
+				return never
+			}
+			return start.Add(time.Minute + time.Duration(i)*100*time.Millisecond)
+		})
+		left := func(at time.Duration) (list []uint64) {
+			for i := 1; i <= entries; i++ {
+				if i%3 == 0 || at < time.Minute+time.Duration(i)*100*time.Millisecond {
+					list = append(list, uint64(i))
+				}
+			}
+			return list
+		}
+		for _, at := range []time.Duration{0, time.Minute, time.Minute + time.Second, time.Minute + 3500*time.Millisecond, time.Hour} {
+			k.pass(start.Add(at).Sub(k.clock()))
+			if err := k.check(); err != nil {
+				k.Fatal(err)
+			}
+			var seqs []uint64
+			for _, e := range k.read("log", 0) {
+				if seqs = append(seqs, e.seq); e.data != fmt.Sprint("data ", e.seq) {
+					k.Errorf("entry %d is %q", e.seq, e.data)
+				}
+			}
+			if want := left(at); !slices.Equal(seqs, want) {
+				k.Errorf("after %v: %v, want %v", at, seqs, want)
+			}
+			k.wantSpan("log", left(at)[0], entries)
+		}
+		k.mustAppend("log", "id 1", "again", never, entries+1)
 	}},
 	{name: "NumbersAreUsedUpAlsoAfterExpiryAndReopening", clock: true, run: func(k *kit) {
 		for i := range uint64(3) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -118,6 +119,26 @@ var logs = []test{
 		k.mustAppend("log", "2", "z", never, 1)
 		if entries := k.read("log", 0); len(entries) != 1 || entries[0].data != "z" {
 			k.Errorf("a log that began again has %v", entries)
+		}
+	}},
+	{name: "EntriesThatAreAppendedTogetherAreTrimmedApart", run: func(k *kit) {
+		const entries = 100
+		k.appendTogether("log", entries, func(int) time.Time { return never })
+		k.trim("log", 37)
+		k.wantSpan("log", 38, entries)
+		if a := k.append("space", "log", "id 38", "owner", "data 38", never); a != (store.AppendResult{Seq: 38, Equal: true}) {
+			k.Errorf("the first that is left: %+v", a)
+		}
+		if a := k.append("space", "log", "id 100", "owner", "data", never); a != (store.AppendResult{Seq: 100}) {
+			k.Errorf("the last with other data: %+v", a)
+		}
+		k.mustAppend("log", "id 37", "again", never, entries+1)
+		k.mustAppend("log", "id 1", "again", never, entries+2)
+		k.reopen()
+		k.trim("log", 60)
+		got := k.read("log", 50)
+		if len(got) != entries+2-60 || got[0] != (entry{61, "id 61", "data 61"}) || got[len(got)-1] != (entry{entries + 2, "id 1", "again"}) {
+			k.Errorf("%d entries after 60: %v", len(got), got)
 		}
 	}},
 	{name: "EntriesOutliveTheStore", run: func(k *kit) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -167,6 +168,20 @@ func (k *kit) mustAppend(log, id, data string, expires time.Time, seq uint64) {
 	k.Helper()
 	if a := k.append("space", log, id, "owner", data, expires); a != (store.AppendResult{Seq: seq, Fresh: true}) {
 		k.Fatalf("Append(%q, %q) = %+v, want a fresh %d", log, id, a, seq)
+	}
+}
+
+// appendTogether appends entries with the ids "id 1" and on, without waiting for each.
+func (k *kit) appendTogether(log string, entries int, expires func(i int) time.Time) {
+	k.Helper()
+	told := make(chan store.AppendResult, entries)
+	for i := 1; i <= entries; i++ {
+		k.Append("space", log, fmt.Sprint("id ", i), "owner", fmt.Append(nil, "data ", i), expires(i), func(r store.AppendResult) { told <- r })
+	}
+	for i := range entries {
+		if r := wait(k, told); r != (store.AppendResult{Seq: uint64(i + 1), Fresh: true}) {
+			k.Fatalf("entry %d: %+v", i+1, r)
+		}
 	}
 }
 
