@@ -167,8 +167,29 @@ type exchange struct {
 }
 
 // smallCopy is the size up to which copies of requests are allocated exactly. A pool buffer
-// has at least 4 KiB, too much for a thousand held requests of 40 octets.
+// has at least 4 KiB, too much for a thousand held requests of 40 octets. Copies of large requests are
+// exact too: the buffer of a pool may have nearly twice as much.
 const smallCopy = 1024
+
+// newCopy returns an empty buffer for the copy of a request of n octets.
+func (e *Endpoint) newCopy(n int) []byte {
+	switch {
+	case n > smallCopy && n <= memory.Small:
+		return e.pool.Get(n)
+	case n > memory.Small && e.pool.Large != nil:
+		return e.pool.Large.Lend(n)[:0:n]
+	}
+	return make([]byte, 0, n)
+}
+
+// dropCopy takes back a buffer of newCopy that nobody uses any more.
+func (e *Endpoint) dropCopy(buf []byte) {
+	if cap(buf) > memory.Small+64 && e.pool.Large != nil {
+		e.pool.Large.Return(buf)
+		return
+	}
+	e.pool.Put(buf)
+}
 
 // take copies the message being served into an exchange and enters it in the table of
 // requests in flight.
@@ -180,7 +201,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	env := &l.req.Envelope
 	n := len(env.MsgID) + len(env.Extensions) + len(env.Payload)
 	room := n
-	if n > smallCopy {
+	if n > smallCopy && n <= memory.Small {
 		room = frame.Capacity(n)
 	}
 	of := memory.Of(l.size)
@@ -199,12 +220,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 		e.cancel(nil)
 		return nil, err
 	}
-	if n <= smallCopy {
-		e.buf = make([]byte, 0, n)
-	} else {
-		e.buf = s.ep.pool.Get(n)
-	}
-	e.buf = append(append(append(e.buf, env.MsgID...), env.Extensions...), env.Payload...)
+	e.buf = append(append(append(s.ep.newCopy(n), env.MsgID...), env.Extensions...), env.Payload...)
 	id, ext := len(env.MsgID), len(env.MsgID)+len(env.Extensions)
 	e.req.MsgID = e.buf[:id:id]
 	e.req.Extensions = e1.Extensions(e.buf[id:ext:ext])
@@ -532,7 +548,7 @@ func (e *exchange) free() {
 	e.buf, e.paid = nil, 0
 	e.mu.Unlock()
 	e.s.giveBackFor(e.payer, paid, memory.Of(e.size))
-	e.s.ep.pool.Put(buf)
+	e.s.ep.dropCopy(buf)
 }
 
 // Shed implements profiles.Shedder.
@@ -548,7 +564,7 @@ func (e *exchange) Shed() {
 	e.paid = len(e.buf)
 	e.mu.Unlock()
 	e.s.giveBackFor(e.payer, paid-len(e.buf), memory.Of(e.size))
-	e.s.ep.pool.Put(buf)
+	e.s.ep.dropCopy(buf)
 }
 
 // taken is the Exchange of a request that was already detached or held.

@@ -359,7 +359,7 @@ func TestAdmitMayRefuseAConnection(t *testing.T) {
 // What is charged for a request that is held, and for a queue that the peer does not read, is the
 // capacity of their buffers.
 func TestRS11WhatIsChargedIsWhatTheBuffersHave(t *testing.T) {
-	const size = 65 << 10 // a buffer of 128 KiB and a little more
+	const size = 33 << 10 // a buffer of 64 KiB and a little more
 	virtually(t, func(t *testing.T, pipe pipe) {
 		held := make(chan parked, 1)
 		p := telling(profile(hold(func(req *profiles.Request, w profiles.Responder) { held <- parked{req, w} })))
