@@ -133,14 +133,17 @@ func (r *entries) next() bool {
 	return true
 }
 
-// eachEntry calls f with the entries of a chunk of a log until f returns false. At a damaged one it
-// ends with the error that names it.
-func (c *conn) eachEntry(s *Store, g *log, k *chunk, f func(e *entry) bool) error {
+// eachEntry calls f with the entries of a chunk of a log after a number, until f returns false. At a
+// damaged one it ends with the error that names it.
+func (c *conn) eachEntry(s *Store, g *log, k *chunk, after int64, f func(e *entry) bool) error {
 	r := k.entries()
 	for len(r.rest) > 0 {
 		seen := r.last
 		if !r.next() {
 			return s.damaged("entry after %d of log %q in space %q", seen, g.name, g.space)
+		}
+		if r.entry.seq <= after {
+			continue
 		}
 		if err := c.checkEntry(s, g, &r); err != nil {
 			return err

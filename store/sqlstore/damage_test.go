@@ -432,6 +432,40 @@ func TestST04ADamagedItemIsNamedAndTheOthersServed(t *testing.T) {
 	}
 }
 
+// A reader that is past a damaged entry gets those behind it, also of the same row.
+func TestST04ADamagedEntryFailsReadersBeforeItOnly(t *testing.T) {
+	files := stopped(t)
+	b := bytes.Clone(files["state.db"])
+	const seq = 51 // of log 0
+	text := fmt.Appendf(nil, "value %d value", (seq-1)*3)
+	for at := 0; ; { // the entry, and the record and the item with the same value
+		next := bytes.Index(b[at:], text)
+		if next < 0 {
+			break
+		}
+		at += next + 3
+		b[at] ^= 1
+	}
+	s := open(t, sqlstore.Options{Dir: files.with("state.db", b).place(t)})
+	defer s.Close()
+	for after := range uint64(heldEntries / 3) {
+		first, n := uint64(0), uint64(0)
+		err := s.Read(t.Context(), "space", "log 0", after, func(seq uint64, _ string, _ []byte) bool {
+			if n == 0 {
+				first = seq
+			}
+			n++
+			return true
+		})
+		switch {
+		case after < seq && (!errors.Is(err, store.ErrDamaged) || n != seq-1-after):
+			t.Errorf("after %d: %d entries, %v", after, n, err)
+		case after >= seq && (err != nil || n != heldEntries/3-after || first != after+1):
+			t.Errorf("after %d: %d entries from %d, %v", after, n, first, err)
+		}
+	}
+}
+
 func TestAnItemThatIsAcknowledgedWhileRowsAreCheckedIsNotDamaged(t *testing.T) {
 	s := open(t, sqlstore.Options{Dir: t.TempDir(), Durability: store.Process})
 	defer s.Close()

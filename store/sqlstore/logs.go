@@ -374,8 +374,8 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 			return c.rows(func(row []driver.Value) bool {
 				rows++
 				k := readChunk(row)
-				fault = c.eachEntry(s, g, k, func(e *entry) bool {
-					if e.seq > from && !expired(e.expires, now) {
+				fault = c.eachEntry(s, g, k, from, func(e *entry) bool {
+					if !expired(e.expires, now) {
 						page = append(page, *e)
 					}
 					return true

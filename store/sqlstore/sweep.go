@@ -164,7 +164,7 @@ func (w *writer) sweepChunks(limit int) error {
 			return 0, err // a chunk without a log is garbage
 		}
 		k, all := readChunk(row), true
-		err = w.conn.eachEntry(w.s, g, k, func(e *entry) bool {
+		err = w.conn.eachEntry(w.s, g, k, 0, func(e *entry) bool {
 			all = all && expired(e.expires, w.now)
 			return all
 		})

@@ -264,7 +264,7 @@ func (b scrubber) chunk(row []driver.Value) error {
 	k := readChunk(row)
 	latest, forever, lost := int64(0), false, number(row[5]) != 1
 	var failed error
-	err = b.conn.eachEntry(b.s, g, k, func(e *entry) bool {
+	err = b.conn.eachEntry(b.s, g, k, 0, func(e *entry) bool {
 		latest, forever = max(latest, e.expires), forever || e.expires == 0
 		if e.id != nil && !lost {
 			named, err := b.conn.row(selectName, g.id, e.id)
