@@ -31,7 +31,11 @@ func (b *Budget) Return(buf []byte) {
 }
 
 // Forget gives up the buffers that Return has kept.
-func (b *Budget) Forget() { b.buffers.keep(nil, 0) }
+func (b *Budget) Forget() {
+	b.buffers.mu.Lock()
+	defer b.buffers.mu.Unlock()
+	b.buffers.idle, b.buffers.octets = nil, 0
+}
 
 // find takes the idle buffer that was used last of those that fit.
 func (p *buffers) find(n int) []byte {
@@ -54,7 +58,7 @@ func (p *buffers) keep(buf []byte, most int) {
 	p.idle = append(p.idle, buf)
 	p.octets += cap(buf)
 	n := 0
-	for ; n < len(p.idle) && (p.octets > most || cap(p.idle[n]) == 0); n++ {
+	for ; p.octets > most; n++ {
 		p.octets -= cap(p.idle[n])
 	}
 	p.idle = slices.Delete(p.idle, 0, n)

@@ -184,7 +184,7 @@ func (e *Endpoint) newCopy(n int) []byte {
 
 // dropCopy takes back a buffer of newCopy that nobody uses any more.
 func (e *Endpoint) dropCopy(buf []byte) {
-	if cap(buf) > memory.Small+64 && e.pool.Large != nil {
+	if cap(buf) > frame.Capacity(memory.Small) && e.pool.Large != nil {
 		e.pool.Large.Return(buf)
 		return
 	}
