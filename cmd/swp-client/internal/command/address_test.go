@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/daemon/devpki"
 )
 
-// invoke runs a command line in this process.
+// invoke runs a command line in this process, without what the user of this machine has.
 func invoke(t *testing.T, args ...string) (code int, stderr string) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Chdir(t.TempDir())
 	var errs bytes.Buffer
 	code = Main("v1.2.3", args, strings.NewReader(""), io.Discard, &errs)
@@ -113,33 +115,43 @@ func TestNothingInAnAddressIsIgnored(t *testing.T) {
 
 func TestFlagsWithoutEffectAreRefused(t *testing.T) {
 	const tls, tcp = "swp+tls://127.0.0.1:1", "swp+tcp://127.0.0.1:1"
-	for _, line := range [][]string{
-		{"dump", "-", "--identity", "pki"},
-		{"--timeout", "1s", "slip", "ucr"},
-		{"a2a", "list", "--expect", "spiffe://a/b"},
-		{"version", "--verbose"},
-		{"bench", tls, "--policy", "region=eu"},
-		{"--traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "bench", tls},
-		{"--chain", "00", "ping", tls},
-		{"--chain", "00", "mcp", "http", tls + "/files"},
-		{"state", "put", tls, "x", "--chain", "00"},
-		{"--policy", "region=eu", "a2a", "worker", tls, "--agent", "a", "--kind", "k", "--", "true"},
-		{"ping", tcp, "--identity", "pki"},
-		{"ping", tcp, "--expect", "spiffe://a/b"},
-		{"--cert", "c", "--key", "k", "--ca", "a", "--identity", "pki", "ping", tls},
-		{"bench", tcp, "--keep-stream"},
-		{"sdl", "seal", "{}", "--form", "json"},
-		{"artifact", "get", tls, "x", "y", "--unverified", "--sha256", strings.Repeat("00", 32)},
-		{"ping", tcp, "--timeout", "0s"},
-		{"mcp", "list", tls + "/a", "--server", "b"},
-		{"a2a", "send", tls + "/a", "--kind", "k", "--agent", "b"},
+	pki := t.TempDir()
+	if err := devpki.Create(pki, devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SWP_IDENTITY", pki)
+	own := devpki.Client(pki)
+	for says, lines := range map[string][][]string{
+		"no effect": {
+			{"dump", "-", "--identity", "pki"},
+			{"--timeout", "1s", "slip", "ucr"},
+			{"a2a", "list", "--expect", "spiffe://a/b"},
+			{"version", "--verbose"},
+			{"bench", tls, "--policy", "region=eu"},
+			{"--traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "bench", tls},
+			{"--chain", "00", "bench", tls},
+			{"--policy", "region=eu", "a2a", "worker", tls, "--agent", "a", "--kind", "k", "--", "true"},
+			{"ping", tcp, "--identity", "pki"},
+			{"ping", tcp, "--expect", "spiffe://a/b"},
+			{"--cert", own.Cert, "--key", own.Key, "--ca", own.CA, "--identity", "pki", "ping", tls},
+			{"bench", tcp, "--keep-stream"},
+		},
+		"needs --sign":       {{"sdl", "seal", "{}", "--form", "json"}},
+		"a duration above 0": {{"ping", tcp, "--timeout", "0s"}},
+		"keep one": {
+			{"artifact", "get", tls, "x", "y", "--unverified", "--sha256", strings.Repeat("00", 32)},
+			{"mcp", "list", tls + "/a", "--server", "b"},
+			{"a2a", "send", tls + "/a", "--kind", "k", "--agent", "b"},
+		},
 	} {
-		t.Run(strings.Join(line, " "), func(t *testing.T) {
-			code, stderr := invoke(t, line...)
-			if code != cli.ExitUsage || strings.Contains(stderr, "unknown flag") {
-				t.Errorf("exit %d: %s", code, stderr)
-			}
-		})
+		for _, line := range lines {
+			t.Run(strings.Join(line, " "), func(t *testing.T) {
+				code, stderr := invoke(t, line...)
+				if code != cli.ExitUsage || !strings.Contains(stderr, says) {
+					t.Errorf("exit %d, want %d and %q: %s", code, cli.ExitUsage, says, stderr)
+				}
+			})
+		}
 	}
 }
 
