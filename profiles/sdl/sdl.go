@@ -100,6 +100,10 @@ type Message struct {
 	Session profiles.Session // session of the message
 	From    string           // identity of its sender, see profiles.Request.Identity
 
+	// Answered is closed once the answer to the message is queued for writing, or will
+	// never be: what is sent on the session then comes after it. It is never nil in Handle.
+	Answered <-chan struct{}
+
 	leave func() // releases the room of the message
 }
 

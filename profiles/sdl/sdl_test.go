@@ -119,6 +119,20 @@ func TestAHandlerThatPanicsOrSaysNothingIsAnswered(t *testing.T) {
 	}
 }
 
+func TestAMessageIsAnsweredOnceItsAnswerIsQueued(t *testing.T) {
+	served := make(chan sdl.Message, 1)
+	h := profiletest.New(t, newService(t, sdl.Options{Server: &scripted{served: served}}).Profile())
+	for _, body := range []string{`{}`, `{"fault":"BAD_REQUEST"}`, `{"panic":true}`} {
+		x := h.Serve(sdl.TypeReq, []byte(body))
+		m := <-served
+		<-m.Answered
+		if n := len(x.Answers()); n != 1 && x.Err() == nil {
+			t.Errorf("%s: %d answers when it is answered", body, n)
+		}
+		x.Wait()
+	}
+}
+
 func TestEventsOfASessionAreHandledInOrder(t *testing.T) {
 	const n = 100
 	server := &scripted{wait: map[string]chan struct{}{"gate": make(chan struct{})}, served: make(chan sdl.Message, n)}

@@ -33,7 +33,7 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 	}
 	if req.MsgType == TypeEvt {
 		env := req.Envelope.Clone()
-		m := &Message{TypeEvt, form, env.Payload, req.Session, req.Identity(), leave}
+		m := &Message{Type: TypeEvt, Form: form, Body: env.Payload, Session: req.Session, From: req.Identity(), leave: leave}
 		done := req.Defer()
 		before, next := s.turns.next(req.Session)
 		go func() {
@@ -56,7 +56,8 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 		leave()
 		return err
 	}
-	go s.run(w.Context(), limit, &Message{TypeReq, form, held.Payload, held.Session, held.Identity(), leave}, func(a Answer, err error) {
+	m := &Message{Type: TypeReq, Form: form, Body: held.Payload, Session: held.Session, From: held.Identity(), leave: leave}
+	go s.run(w.Context(), limit, m, func(a Answer, err error) {
 		profiles.About(w, profiles.Subject{Operation: "send", Name: a.Claimed})
 		if err == nil {
 			_ = w.Finish(e1.Envelope{MsgType: TypeRes, Payload: a.Body}) // an error means that the sender is gone
@@ -69,6 +70,9 @@ func (s *Service) serve(ctx context.Context, req *profiles.Request, _ profiles.R
 
 // run handles a message and calls end.
 func (s *Service) run(ctx context.Context, limit time.Duration, m *Message, end func(Answer, error)) {
+	answered := make(chan struct{})
+	defer close(answered)
+	m.Answered = answered
 	s.within(ctx, limit, m, func(ctx context.Context) {
 		a, err := s.handle(ctx, m)
 		if err == nil && a.Agent != "" {

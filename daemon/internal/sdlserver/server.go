@@ -106,7 +106,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.agent, err = sdlagent.New(context.Background(), sdlagent.Options{
 		Language: language.Options, Records: o.Records, May: s.may, Target: s.target, Told: s.sessionOf,
-		Partner: o.Ways.State, Tell: o.Ways.tell, Fetches: overSWP, Allowed: o.Guard.Allowed,
+		Partner: o.Ways.State, Tell: o.Ways.tell, Answered: o.Ways.ears.answered, Fetches: overSWP, Allowed: o.Guard.Allowed,
 		Inside: sdlagent.Inside{
 			Connect: s.connect, Self: o.Door.Self(), MCP: s.way.Profiles().MCP, A2A: s.way.Profiles().A2A, Carrier: o.Served.Inside(),
 			Task: func(kind string) profiles.Act { return o.Served.Set().A2A.ActOf("", kind) },

@@ -129,13 +129,13 @@ func (s *Streams) Handler(o sdlfront.HTTP) http.Handler {
 }
 
 // open opens a session for a stream.
-func (s *Streams) open(caller string, heard func([]byte) error) (*sdlfront.Session, error) {
+func (s *Streams) open(caller string, to sdlfront.Program) (*sdlfront.Session, error) {
 	session, far, err := s.way.Ends(caller)
 	if err != nil {
 		return nil, err
 	}
-	s.o.Ways.ears.add(far, heard)
-	in := &inbox{Streams: s, session: session, caller: caller, heard: heard, agents: make(map[string]bool)}
+	s.o.Ways.ears.add(far, to)
+	in := &inbox{Streams: s, session: session, caller: caller, to: to, agents: make(map[string]bool)}
 	in.ctx, in.cancel = context.WithCancel(session.Context())
 	return &sdlfront.Session{Session: session, Spoke: in.read, End: func() {
 		in.end()
@@ -230,7 +230,7 @@ type inbox struct {
 	*Streams
 	session profiles.Session
 	caller  string
-	heard   func([]byte) error
+	to      sdlfront.Program
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -277,7 +277,7 @@ func (in *inbox) deliver(topic string) {
 		if err != nil {
 			return
 		}
-		if in.heard(d.Payload) != nil {
+		if in.to.Hear(d.Payload) != nil {
 			_ = d.Nack(true, "stream_ended") // if that is lost, the relay delivers it again
 			return
 		}
@@ -296,18 +296,18 @@ func (in *inbox) end() {
 // ears receive the events for the agents of streams. The zero value has none.
 type ears struct {
 	mu   sync.Mutex
-	open map[profiles.Session]func([]byte) error // by the far end of the pipe of a stream
+	open map[profiles.Session]sdlfront.Program // by the far end of the pipe of a stream
 }
 
 var errDeaf = errors.New("sdl: a caller with a POST receives no events")
 
-// add calls heard with each event for a session, until the session ends.
-func (e *ears) add(session profiles.Session, heard func([]byte) error) {
+// add delivers each event for a session to a program, until the session ends.
+func (e *ears) add(session profiles.Session, to sdlfront.Program) {
 	e.mu.Lock()
 	if e.open == nil {
-		e.open = make(map[profiles.Session]func([]byte) error)
+		e.open = make(map[profiles.Session]sdlfront.Program)
 	}
-	e.open[session] = heard
+	e.open[session] = to
 	e.mu.Unlock()
 	context.AfterFunc(session.Context(), func() {
 		e.mu.Lock()
@@ -318,13 +318,26 @@ func (e *ears) add(session profiles.Session, heard func([]byte) error) {
 
 // tell sends an event to the program at the other end of a stream.
 func (e *ears) tell(session profiles.Session, body []byte) error {
-	e.mu.Lock()
-	heard := e.open[session]
-	e.mu.Unlock()
-	if heard == nil {
+	to := e.of(session)
+	if to == nil {
 		return errDeaf
 	}
-	return heard(body)
+	return to.Hear(body)
+}
+
+// answered is Answered of the program at the other end of a stream, nil for other sessions.
+func (e *ears) answered(session profiles.Session) <-chan struct{} {
+	to := e.of(session)
+	if to == nil {
+		return nil
+	}
+	return to.Answered()
+}
+
+func (e *ears) of(session profiles.Session) sdlfront.Program {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.open[session]
 }
 
 // Collectors implements part.Part.

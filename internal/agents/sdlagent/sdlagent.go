@@ -68,6 +68,11 @@ type Options struct {
 	// Tell delivers an event on a session. Nil: carriage.Tell.
 	Tell func(ctx context.Context, s profiles.Session, body []byte) error
 
+	// Answered returns what is closed once the answer to the message that a session has
+	// under way has gone to the program behind the session. Nil, and a nil channel:
+	// Message.Answered.
+	Answered func(s profiles.Session) <-chan struct{}
+
 	// Partner delivers an event to an agent of a partner. known is false if identity is not
 	// a partner. Nil: there are no partners.
 	Partner func(ctx context.Context, identity, agentID string, body []byte) (known bool, err error)
@@ -120,6 +125,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	}
 	if o.Tell == nil {
 		o.Tell = func(ctx context.Context, s profiles.Session, body []byte) error { return carriage.Tell(ctx, s, body) }
+	}
+	if o.Answered == nil {
+		o.Answered = func(profiles.Session) <-chan struct{} { return nil }
 	}
 	if o.Tasks == 0 {
 		o.Tasks = 1024
@@ -186,11 +194,18 @@ func (a *Agent) Close() {
 	a.links.close()
 }
 
-// Context keys of Handle: the origin of the message, and its form.
-type (
-	sessionKey struct{}
-	formKey    struct{}
-)
+// messageKey is the context key of Handle, and message its value.
+type messageKey struct{}
+
+type message struct {
+	origin
+	form sdl.Form
+}
+
+func messageOf(ctx context.Context) message {
+	m, _ := ctx.Value(messageKey{}).(message)
+	return m
+}
 
 // Handle implements the Server of the profile.
 func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer {
@@ -208,7 +223,11 @@ func (a *Agent) Handle(ctx context.Context, m *carriage.Message) carriage.Answer
 	if a.opts.Fetches(m.Session.Peer()) {
 		caller.Fetches = func() { carriage.Rest(ctx) }
 	}
-	ctx = context.WithValue(context.WithValue(ctx, sessionKey{}, m.Session), formKey{}, form)
+	from := origin{session: m.Session, answered: m.Answered}
+	if own := a.opts.Answered(m.Session); own != nil {
+		from.answered = own
+	}
+	ctx = context.WithValue(ctx, messageKey{}, message{from, form})
 	if m.Type == carriage.TypeEvt {
 		// Events have no consumer here: valid, trusted and fresh ones are counted and
 		// dropped.

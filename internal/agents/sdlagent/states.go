@@ -140,10 +140,17 @@ const (
 	tellTries = 8                // of the relay
 )
 
-// deliver sends an event to the session of the request, else to the last one of the agent. If
-// that fails, it stores the event in the relay.
+// deliver sends an event to the session of the request, else to the last one of the agent,
+// after the answer to the request. If that fails, it stores the event in the relay.
 func (s *states) deliver(id string, body []byte) {
 	a, w := s.agent, s.work
+	if s.from.answered != nil {
+		select {
+		case <-s.from.answered:
+		case <-a.ctx.Done():
+			return
+		}
+	}
 	var err error
 	for n := range tellTries {
 		if n > 0 && backoff.Wait(a.ctx, pauses.After(n)) != nil {

@@ -96,9 +96,9 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 		return errStopped(v)
 	}
 	goal, _ := r.Payload.Get("goal").Text()
-	form, _ := ctx.Value(formKey{}).(sdl.Form)
+	m := messageOf(ctx)
 	w := &work{
-		Identity: r.Caller.Identity, Agent: r.Agent(), CBOR: form == sdl.CBOR, Signed: r.Envelope.Sec.Signed(), Sealed: r.Envelope.Sec.Encrypted(), Goal: goal,
+		Identity: r.Caller.Identity, Agent: r.Agent(), CBOR: m.form == sdl.CBOR, Signed: r.Envelope.Sec.Signed(), Sealed: r.Envelope.Sec.Encrypted(), Goal: goal,
 		Deadline: deadlineOf(r.Payload, time.Now()),
 		Request: canonical.Object(
 			canonical.Member{Name: "from", Value: r.Envelope.Value.Get("from")},
@@ -116,8 +116,7 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	if err != nil {
 		return fmt.Errorf("sdlagent: %w", err)
 	}
-	session, _ := ctx.Value(sessionKey{}).(profiles.Session)
-	from, known, err := a.enter(key, session)
+	from, known, err := a.enter(key, m.origin)
 	if err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ func (a *Agent) Accept(ctx context.Context, r *serve.Request) error {
 	case err == nil && !p.Wrote && !w.repeats(p.Current):
 		err = errOtherTask
 	case err == nil && known:
-		a.moved(from, session)
+		a.moved(from, m.session)
 	case err == nil:
 		if a.spawn(func() { a.follow(key, w, from) }) {
 			return nil
@@ -156,10 +155,14 @@ func (w *work) repeats(stored []byte) bool {
 // origin is where the request for a task came from.
 type origin struct {
 	session profiles.Session // the last on which it came; nil after a restart. Guarded by mu of the agent
+
+	// answered is closed once the answer to the first request is on its way. Nil after a
+	// restart.
+	answered <-chan struct{}
 }
 
 // enter registers a task, and reports whether it is in progress already.
-func (a *Agent) enter(key string, session profiles.Session) (from *origin, known bool, err error) {
+func (a *Agent) enter(key string, m origin) (from *origin, known bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if from, known = a.tasks[key]; known {
@@ -168,9 +171,8 @@ func (a *Agent) enter(key string, session profiles.Session) (from *origin, known
 	if len(a.tasks) >= a.most {
 		return nil, false, errTasks
 	}
-	from = &origin{session}
-	a.tasks[key] = from
-	return from, false, nil
+	a.tasks[key] = &m
+	return &m, false, nil
 }
 
 // moved records that the request for a task has come again on another session.

@@ -110,7 +110,7 @@ func stopped(ctx context.Context, act *profiles.Act) *profiles.Violation {
 	if v == nil {
 		return nil
 	}
-	if s, ok := ctx.Value(sessionKey{}).(profiles.Session); ok {
+	if s := messageOf(ctx).session; s != nil {
 		_ = s.Send(ctx, v.Notice) // an error means that the sender is gone
 	}
 	return v

@@ -33,6 +33,7 @@ type endpoint struct {
 
 	mu   sync.Mutex
 	came int // requests
+	to   sdlfront.Program
 }
 
 func (e *endpoint) Peer() *profiles.Peer                          { return &profiles.Peer{Identity: caller} }
@@ -75,7 +76,10 @@ func (c *call) Recv(ctx context.Context) (*e1.Envelope, error) {
 func serving(t *testing.T, e *endpoint, o sdlfront.Options) *sdlfront.Front {
 	t.Helper()
 	e.ctx = t.Context()
-	o.Open = func(string, func([]byte) error) (*sdlfront.Session, error) {
+	o.Open = func(_ string, to sdlfront.Program) (*sdlfront.Session, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.to = to
 		return &sdlfront.Session{Session: e, End: func() {}}, nil
 	}
 	o.MaxBytes = func() int { return 4 << 10 }

@@ -34,10 +34,9 @@ const Path = "/a2a"
 
 // Options configure a Front. Zero means the default that is named.
 type Options struct {
-	// Open opens a session for one stream. Required for streams. heard is to be called with
-	// the events for its agents, by any goroutine; it returns an error if one cannot be
-	// delivered, and the stream then ends. The error of Open is told as SECURITY_UNSUPPORTED.
-	Open func(caller string, heard func(body []byte) error) (*Session, error)
+	// Open opens a session for one stream. Required for streams. The error of Open is told
+	// as SECURITY_UNSUPPORTED.
+	Open func(caller string, to Program) (*Session, error)
 
 	// Memory is the budget for envelopes and answers. Nil: one of 256 MiB.
 	Memory *memory.Budget
@@ -84,6 +83,17 @@ func (o Options) withDefaults() Options {
 // takes returns how long an envelope of n octets may take to arrive.
 func (o *Options) takes(n int64) time.Duration {
 	return o.Body + time.Duration(n)*time.Second/(64<<10)
+}
+
+// Program is the other end of one stream. It is safe for concurrent use.
+type Program interface {
+	// Hear delivers an event. It returns an error if the event cannot be delivered, and the
+	// stream then ends.
+	Hear(event []byte) error
+
+	// Answered returns what is closed once the answer to the envelope that is being answered
+	// now is written, or will never be. It is closed already if none is.
+	Answered() <-chan struct{}
 }
 
 // Session is the session of one stream to this endpoint.

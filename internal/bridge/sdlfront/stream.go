@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/frame"
@@ -35,7 +36,22 @@ type stream struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	writing sync.Mutex
+	writing  sync.Mutex
+	answered atomic.Pointer[chan struct{}] // closed with the answer that is due
+}
+
+func (f *Front) newStream(ctx context.Context, w wire, caller string) *stream {
+	s := &stream{f: f, caller: caller, wire: w}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	close(s.due())
+	return s
+}
+
+// due makes the channel that is to be closed with the next answer.
+func (s *stream) due() chan struct{} {
+	answered := make(chan struct{})
+	s.answered.Store(&answered)
+	return answered
 }
 
 // end ends the connection, and the work for it.
@@ -74,8 +90,7 @@ func (f *Front) enter(caller string) (leave func(), ok bool) {
 
 // serve serves a wire that has a place. Envelopes are answered one after the other, in order.
 func (f *Front) serve(ctx context.Context, w wire, caller string) error {
-	s := &stream{f: f, caller: caller, wire: w}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+	s := f.newStream(ctx, w, caller)
 	defer s.end()
 	f.mu.Lock()
 	if f.closed || f.ctx.Err() != nil {
@@ -91,7 +106,7 @@ func (f *Front) serve(ctx context.Context, w wire, caller string) error {
 		delete(f.streams, s)
 		f.mu.Unlock()
 	}()
-	on, err := f.opts.Open(caller, s.heard)
+	on, err := f.opts.Open(caller, s)
 	if err != nil {
 		_ = s.write(f.refusal(sdl.JSON, errNobody))
 		return err
@@ -156,6 +171,7 @@ func (s *stream) run(on *Session) (err error) {
 
 // answer answers one envelope. It returns false if the caller did not take the answer.
 func (s *stream) answer(ctx context.Context, on *Session, one waiting) bool {
+	defer close(s.due())
 	form, refused := sdl.FormOf(one.body)
 	if one.refused != nil {
 		refused = one.refused
@@ -181,9 +197,12 @@ func (s *stream) answer(ctx context.Context, on *Session, one waiting) bool {
 	return answer == nil || s.write(answer) == nil
 }
 
-// heard delivers an event.
-func (s *stream) heard(body []byte) error {
-	if err := s.write(body); err != nil {
+// Answered implements Program.
+func (s *stream) Answered() <-chan struct{} { return *s.answered.Load() }
+
+// Hear implements Program.
+func (s *stream) Hear(event []byte) error {
+	if err := s.write(event); err != nil {
 		s.f.counts.dropped.Add(1)
 		s.end()
 		return err
