@@ -19,8 +19,8 @@ import (
 //
 // It is written after each commit, before the acknowledgements, and is not synced. It is
 // exact after the end of a process. After a power cut it may be older than the database,
-// never newer; damage of the log in addition to a power cut is then detected up to the
-// number in the mark.
+// never newer; checkLog then finds damage of the log with transactions behind it. A log that
+// was cut off in addition to a power cut is detected up to the number in the mark.
 type mark struct {
 	commits int64
 	level   store.Durability // of the last transaction

@@ -102,7 +102,10 @@ func (w *writer) openFile(ctx context.Context) error {
 	if w.conn, err = s.connectWriter(); err != nil {
 		return s.asDamage(err)
 	}
-	if err = w.load(); err != nil {
+	if err = w.load(); err == nil && marked {
+		err = w.settle(known)
+	}
+	if err != nil {
 		return s.unreadable(err)
 	}
 	s.readers = make(chan *conn, s.options.Readers)

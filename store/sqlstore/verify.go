@@ -42,6 +42,8 @@ func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 		case missing > 0:
 			s.notice("sqlstore: %s: the last %d transactions, of durability %q, ended with the machine",
 				s.file, missing, store.Process)
+		case promised:
+			err = s.checkLog(c, st.commits)
 		}
 	}
 	if err != nil {
