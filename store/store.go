@@ -120,11 +120,27 @@ type Logs interface {
 	// counts against the quota of the owner. data must not change until done is called.
 	Append(space, log, id, owner string, data []byte, expires time.Time, done func(AppendResult))
 
+	// AppendAll submits several entries at the end of a log. All are written, or none; otherwise
+	// it is Append of each, in order.
+	AppendAll(space, log, owner string, entries []Entry, expires time.Time, done func(AppendAllResult))
+
 	// Trim submits the removal of the entries up to a number. The numbers are not reused.
 	Trim(space, log string, through uint64, done func(error))
 
 	// Drop submits the removal of a log and of its numbering, which restarts at 1.
 	Drop(space, log string, done func(error))
+}
+
+// Entry is an entry of a log. Data must not change until it is stored.
+type Entry struct {
+	ID   string
+	Data []byte
+}
+
+// AppendAllResult is the result of an AppendAll.
+type AppendAllResult struct {
+	Seqs []uint64 // the numbers of the entries, or of those that have their ids; done may keep them
+	Err  error
 }
 
 // AppendResult is the result of an Append to a log.

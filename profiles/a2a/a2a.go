@@ -25,7 +25,7 @@
 //	           runs a Worker (pool.go). A Delivery sends the Task to an agent; it drops
 //	           an Event if there is no room, and requests it again (send.go,
 //	           sequence.go); forward receives the Events
-//	eventLog   stores the Events, one after the other (log.go)
+//	eventLog   stores the Events in order (log.go)
 //	task       the first call of finish decides how it ends. The ending is stored after
 //	           the last Event, and the task leaves the table (task.go)
 //	cursor     sends the stored Events, from the requested number on, and then the

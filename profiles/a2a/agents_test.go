@@ -623,6 +623,45 @@ func TestRS08AnAgentThatIsFasterThanTheStoreIsNotRefused(t *testing.T) {
 	}
 }
 
+func TestEventsThatComeDuringAWriteAreStoredByTheNext(t *testing.T) {
+	const events = 40
+	synctest.Test(t, func(t *testing.T) {
+		m, w := newDisk().open(t), newWorker()
+		server, agent := service(t, a2a.Options{Store: m}), service(t, a2a.Options{Workers: kinds(w, "k")})
+		p := script(t, server, alice)
+		toServer, _ := connect(t, bob, agent, "spiffe://test/server", server)
+		if err := agent.Declare(t.Context(), toServer, "a", []string{"k"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p.send(task("t", "k", ""))
+		r := w.started(t)
+		synctest.Wait()
+		m.gate <- struct{}{}
+		before := m.operations()
+		for i := range events {
+			if err := r.event(fmt.Sprint(i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		<-m.gate
+		synctest.Wait()
+		if writes := m.operations() - before; writes != 2 {
+			t.Errorf("%d operations of the store for %d events, want 2", writes, events)
+		}
+		r.finish("out")
+		for i := range events {
+			if got := p.next(); got.Message != fmt.Sprint(i) {
+				t.Fatalf("message %d: %+v", i, got)
+			}
+		}
+		if got := p.next(); got.Type != a2a.TypeResult || got.Payload != "out" {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
 func TestATaskWaitsAfterARestartForTheAgentThatDeclaredItsKind(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		t.Run(fmt.Sprintf("back %v", back), func(t *testing.T) {

@@ -15,17 +15,17 @@ import (
 const (
 	maxQueue     = 64       // Events that wait to be stored
 	maxQueueSize = 1 << 20  // and their octets
-	maxTail      = 8        // last Events, for the cursor
+	maxTail      = maxQueue // last Events, for the cursor: those of one write
 	maxTailSize  = 16 << 10 // and their octets
 )
 
-// eventLog stores the Events of a task one after the other, so that a failure leaves no
-// gap. Events of several tasks share a commit.
+// eventLog stores the Events of a task in order, so that a failure leaves no gap. Events that come
+// during a write are stored together by the next one. Events of several tasks share a commit.
 type eventLog struct {
 	t *task
 
 	// The fields from here on are guarded by the mu of the Service.
-	queue  []entry  // Events that are not stored yet; the first is being written
+	queue  []entry  // Events that are not stored yet; the first ones are being written
 	size   int      // their octets
 	idle   []func() // called when the queue is empty; no further Event is accepted
 	count  int      // Events stored or queued in this process
@@ -33,11 +33,11 @@ type eventLog struct {
 	last   uint64   // number of the last Event that is stored
 	remote uint64   // the agent's number of its last stored Event
 	tail   []tailEvent
+	kept   int // octets of tail
 
 	// The fields from here on belong to the present write.
-	current  entry                    // the first of the queue
-	failures int                      // failed writes of it
-	appended func(store.AppendResult) // finish, bound once
+	failures int                         // failed writes
+	appended func(store.AppendAllResult) // finish, bound once
 }
 
 // entry is an Event that is not yet stored.
@@ -86,7 +86,7 @@ func (l *eventLog) add(e entry) {
 	l.octets += len(e.payload)
 	first := len(l.queue) == 1
 	if first {
-		l.current, l.failures = e, 0
+		l.failures = 0
 	}
 	s.mu.Unlock()
 	if first {
@@ -145,64 +145,87 @@ func (l *eventLog) fits(size int) bool {
 // requested again. The caller holds mu.
 func (l *eventLog) halfEmpty() bool { return len(l.queue) <= maxQueue/2 && l.size <= maxQueueSize/2 }
 
-// write submits the current Event.
+// write submits the first Event of the queue, and those behind it that need nothing before.
 func (l *eventLog) write() {
-	e, t := &l.current, l.t
-	if e.before == nil {
-		if l.appended == nil {
-			l.appended = func(r store.AppendResult) { l.finish(r.Seq, r.Err) }
-		}
-		t.s.opts.Store.Append(spaceEvents, t.run, e.id, t.Owner, e.payload, t.Expires, l.appended)
+	t := l.t
+	t.s.mu.Lock()
+	if len(l.queue) == 0 { // the task was abandoned
+		t.s.mu.Unlock()
 		return
 	}
-	e.before(func(err error) {
+	var batch []store.Entry
+	before := l.queue[0].before
+	for _, e := range l.queue {
+		if e.before != nil {
+			break
+		}
+		batch = append(batch, store.Entry{ID: e.id, Data: e.payload})
+	}
+	t.s.mu.Unlock()
+	if before == nil {
+		if l.appended == nil {
+			l.appended = func(r store.AppendAllResult) { l.finish(r.Seqs, r.Err) }
+		}
+		t.s.opts.Store.AppendAll(spaceEvents, t.run, t.Owner, batch, t.Expires, l.appended)
+		return
+	}
+	before(func(err error) {
 		if err != nil {
-			l.finish(0, err)
+			l.finish(nil, err)
 			return
 		}
-		e.before = nil
+		t.s.mu.Lock()
+		if len(l.queue) > 0 {
+			l.queue[0].before = nil
+		}
+		t.s.mu.Unlock()
 		l.write()
 	})
 }
 
-// finish is called after the write of the current Event. After a temporary error the Event
-// is written again: a write that failed may have been carried out. After a permanent error
-// the task ends, after a *Failure of a Ward with that.
-func (l *eventLog) finish(seq uint64, err error) {
+// finish is called after a write. After a temporary error the Events are written again: a write
+// that failed may have been carried out. After a permanent error the task ends, after a *Failure of
+// a Ward with that.
+func (l *eventLog) finish(seqs []uint64, err error) {
 	refused, isRefused := errors.AsType[*Failure](err)
 	switch {
 	case err == nil:
-		l.advance(seq)
+		l.advance(seqs)
 	case isRefused:
 		l.t.finish(&ending{By: byUs}, l.t.failure(refused), nil)
-		l.advance(0)
+		l.advance(nil)
 	case passing(err):
 		l.failures++
 		l.t.retryLater(l.failures-1, err, l.write)
 	default:
 		l.t.s.report(l.t, err)
 		l.t.fail(reasonOf(err))
-		l.advance(0)
+		l.advance(nil)
 	}
 }
 
-// advance continues after the current Event was stored with number seq, or given up (seq is
-// 0).
-func (l *eventLog) advance(seq uint64) {
-	t, s, e := l.t, l.t.s, l.current
+// advance continues after the first Events were stored with these numbers, or, without numbers, the
+// first was given up.
+func (l *eventLog) advance(seqs []uint64) {
+	t, s := l.t, l.t.s
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return // abandon calls done
 	}
-	l.queue = l.queue[1:]
-	l.size -= len(e.payload)
-	if seq > 0 {
+	n := max(len(seqs), 1)
+	ended := l.queue[:n]
+	l.queue = l.queue[n:]
+	for i, e := range ended {
+		l.size -= len(e.payload)
+		if i >= len(seqs) {
+			continue
+		}
 		l.remote = max(l.remote, e.number)
-	}
-	if seq > l.last {
-		l.last = seq
-		l.keep(tailEvent{seq, e.payload})
+		if seqs[i] > l.last {
+			l.last = seqs[i]
+			l.keep(tailEvent{seqs[i], e.payload})
+		}
 	}
 	var dropped []entry
 	if t.over {
@@ -211,7 +234,7 @@ func (l *eventLog) advance(seq uint64) {
 	var idle []func()
 	more := len(l.queue) > 0
 	if more {
-		l.current, l.failures = l.queue[0], 0
+		l.failures = 0
 	} else {
 		l.queue = nil
 		idle, l.idle = l.idle, nil
@@ -226,10 +249,12 @@ func (l *eventLog) advance(seq uint64) {
 	if behind != nil {
 		behind.requestMissing()
 	}
-	if seq > 0 {
-		e.done(nil)
-	} else {
-		e.done(errOver)
+	for i, e := range ended {
+		if i < len(seqs) {
+			e.done(nil)
+		} else {
+			e.done(errOver)
+		}
 	}
 	for _, d := range dropped {
 		d.done(errOver)
@@ -245,12 +270,9 @@ func (l *eventLog) advance(seq uint64) {
 // keep keeps a stored Event in memory for the cursor. The caller holds mu.
 func (l *eventLog) keep(e tailEvent) {
 	l.tail = append(l.tail, e)
-	size := 0
-	for _, e := range l.tail {
-		size += len(e.payload)
-	}
-	for len(l.tail) > 0 && (len(l.tail) > maxTail || size > maxTailSize) {
-		size -= len(l.tail[0].payload)
+	l.kept += len(e.payload)
+	for len(l.tail) > maxTail || l.kept > maxTailSize {
+		l.kept -= len(l.tail[0].payload)
 		l.tail[0] = tailEvent{}
 		l.tail = l.tail[1:]
 	}

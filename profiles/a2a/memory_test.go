@@ -48,7 +48,7 @@ func newDisk() *disk {
 // memory is a store on a disk, as one process has it open. It does what package
 // store promises, in memory, and fails when it is told to.
 type memory struct {
-	store.Logs // panics where Trim and Drop are called
+	store.Logs // panics where Append, Trim and Drop are called
 
 	*disk
 	work sync.WaitGroup
@@ -111,6 +111,13 @@ func (m *memory) close() {
 		close(m.queue)
 	}
 	m.work.Wait()
+}
+
+// operations returns the writes and reads so far.
+func (m *memory) operations() int {
+	m.count.Lock()
+	defer m.count.Unlock()
+	return m.ops
 }
 
 // step counts an operation and says whether it fails, and whether it is carried
@@ -238,30 +245,34 @@ func (m *memory) Scan(ctx context.Context, space, prefix, after string, yield fu
 	return ctx.Err()
 }
 
-func (m *memory) Append(space, name, id, owner string, data []byte, expires time.Time, done func(store.AppendResult)) {
+func (m *memory) AppendAll(space, name, owner string, entries []store.Entry, expires time.Time, done func(store.AppendAllResult)) {
 	m.submit(func() {
 		err, apply := m.step()
 		if full := m.room(owner); full != nil {
 			err, apply = full, false
 		}
 		if !apply {
-			done(store.AppendResult{Err: err})
+			done(store.AppendAllResult{Err: err})
 			return
 		}
+		var seqs []uint64
 		m.mu.Lock()
 		l := m.log(space, name)
-		r := store.AppendResult{Seq: l.last + 1, Fresh: true}
-		if i := slices.IndexFunc(l.entries, func(e logEntry) bool { return id != "" && e.id == id }); i >= 0 {
-			r = store.AppendResult{Seq: l.entries[i].seq, Equal: string(l.entries[i].data) == string(data)}
-		} else {
-			l.last = r.Seq
-			l.entries = append(l.entries, logEntry{r.Seq, id, slices.Clone(data), expires})
+		for _, e := range entries {
+			if i := slices.IndexFunc(l.entries, func(there logEntry) bool { return e.ID != "" && there.id == e.ID }); i >= 0 {
+				seqs = append(seqs, l.entries[i].seq)
+				continue
+			}
+			l.last++
+			l.entries = append(l.entries, logEntry{l.last, e.ID, slices.Clone(e.Data), expires})
+			seqs = append(seqs, l.last)
 		}
 		m.mu.Unlock()
 		if err != nil {
-			r = store.AppendResult{Err: err}
+			done(store.AppendAllResult{Err: err})
+			return
 		}
-		done(r)
+		done(store.AppendAllResult{Seqs: seqs})
 	})
 }
 

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"math"
@@ -142,45 +143,70 @@ func (c *conn) sumEntry(g *log, e *entry) uint32 {
 	return uint32(c.sum(sumEntry, []int64{g.id, e.seq, e.owner, e.expires}, e.data, g.space, g.name, e.id))
 }
 
-// add is a pending Append.
+// add is a pending Append or AppendAll.
 type add struct {
 	space, log string
-	id         []byte
 	owner      string
-	data       []byte
+	entries    []store.Entry
 	expires    time.Time
-	tell       func(store.AppendResult)
+	tell       func(add *add, err error)
 	invalid    error
 
-	result store.AppendResult
+	results []store.AppendResult
+	one     struct { // the memory of both for an Append
+		entry  [1]store.Entry
+		result [1]store.AppendResult
+	}
 }
 
 // Append implements store.Logs.
 func (s *Store) Append(space, log, id, owner string, data []byte, expires time.Time, done func(store.AppendResult)) {
-	a := &add{
-		space: space, log: log, owner: owner, data: data, expires: expires, tell: done,
-		invalid: checkSizes(space, log, id, owner, len(data)),
+	a := &add{space: space, log: log, owner: owner, expires: expires, invalid: checkSizes(space, log, id, owner, len(data))}
+	a.one.entry[0] = store.Entry{ID: id, Data: data}
+	a.entries, a.results = a.one.entry[:], a.one.result[:]
+	a.tell = func(a *add, err error) {
+		if err != nil {
+			done(store.AppendResult{Err: err})
+			return
+		}
+		done(a.results[0])
 	}
-	if id != "" {
-		a.id = []byte(id)
+	s.queue.submit(a)
+}
+
+// AppendAll implements store.Logs.
+func (s *Store) AppendAll(space, log, owner string, entries []store.Entry, expires time.Time, done func(store.AppendAllResult)) {
+	a := &add{space: space, log: log, owner: owner, entries: entries, expires: expires, results: make([]store.AppendResult, len(entries))}
+	for _, e := range entries {
+		a.invalid = cmp.Or(a.invalid, checkSizes(space, log, e.ID, owner, len(e.Data)))
+	}
+	a.tell = func(a *add, err error) {
+		if err != nil {
+			done(store.AppendAllResult{Err: err})
+			return
+		}
+		seqs := make([]uint64, len(a.results))
+		for i, r := range a.results {
+			seqs[i] = r.Seq
+		}
+		done(store.AppendAllResult{Seqs: seqs})
 	}
 	s.queue.submit(a)
 }
 
 func (a *add) size() int {
-	return len(a.space) + len(a.log) + len(a.id) + len(a.owner) + len(a.data)
+	n := len(a.space) + len(a.log) + len(a.owner)
+	for _, e := range a.entries {
+		n += len(e.ID) + len(e.Data)
+	}
+	return n
 }
 
-func (a *add) done(err error) {
-	if err != nil {
-		a.result = store.AppendResult{Err: err}
-	}
-	a.tell(a.result)
-}
+func (a *add) done(err error) { a.tell(a, err) }
 
 func (a *add) apply(w *writer) error {
-	a.result = store.AppendResult{}
-	if a.invalid != nil {
+	clear(a.results)
+	if a.invalid != nil || len(a.entries) == 0 {
 		return a.invalid
 	}
 	g, err := w.log(a.space, a.log)
@@ -191,21 +217,8 @@ func (a *add) apply(w *writer) error {
 	if err != nil {
 		return err
 	}
-	more := cost(len(a.id), len(a.data))
-	if g == nil {
-		more += logCost(len(a.space), len(a.log))
-	}
-	room := w.fits(payer, more)
-	if !room && g != nil && a.id != nil {
-		// An operation that needs no room succeeds even if the quota is used up.
-		if known, err := a.find(w, g); known || err != nil {
-			return err
-		}
-	}
-	if !room {
-		if err := w.makeRoom(payer, more); err != nil {
-			return err
-		}
+	if enough, err := a.makeRoom(w, g, payer); !enough || err != nil {
+		return err
 	}
 	if payer.id == 0 {
 		w.number(payer)
@@ -214,37 +227,89 @@ func (a *add) apply(w *writer) error {
 		if g, err = w.newLog(a.space, a.log, payer); err != nil {
 			return err
 		}
+		w.charge(payer, logCost(len(a.space), len(a.log)))
 	}
-	for range 2 {
-		if err := a.write(w, g, payer, more); a.result.Fresh || err != nil {
+	for i := range a.entries {
+		err := a.write(w, g, payer, i)
+		if err != nil && i > 0 && !isFailed(err) {
+			err = &failed{store.ErrDamaged, err} // those before it must not be written either
+		}
+		if err != nil {
 			return err
 		}
-		// The log has an entry with this id, which may have expired.
-		if known, err := a.find(w, g); known || err != nil {
-			return err
-		}
 	}
-	return w.s.damaged("log %q in space %q", a.log, a.space)
+	return nil
 }
 
-func (a *add) write(w *writer, g *log, payer *owner, more int64) error {
-	e := entry{seq: g.last + 1, owner: payer.id, expires: w.s.clock.expiry(a.expires), id: a.id, data: a.data}
-	if a.id != nil {
-		if n, err := w.conn.exec(insertName, g.id, a.id, e.seq); err != nil || n == 0 {
+// makeRoom returns an error if the entries exceed a quota. If all are known, which needs no room, it
+// returns false, and the results are complete.
+func (a *add) makeRoom(w *writer, g *log, payer *owner) (fresh bool, err error) {
+	more := int64(0)
+	if g == nil {
+		more += logCost(len(a.space), len(a.log))
+	}
+	for _, e := range a.entries {
+		more += cost(len(e.ID), len(e.Data))
+	}
+	if w.fits(payer, more) {
+		return true, nil
+	}
+	// An operation that needs no room succeeds even if the quota is used up.
+	known := 0
+	for i, e := range a.entries {
+		if g == nil || e.ID == "" {
+			continue
+		}
+		found, err := a.find(w, g, i)
+		if err != nil {
+			return false, err
+		}
+		if found {
+			known++
+			more -= cost(len(e.ID), len(e.Data))
+		}
+	}
+	if known == len(a.entries) {
+		return false, nil
+	}
+	return true, w.makeRoom(payer, more)
+}
+
+// write appends an entry, unless the log has one with its id.
+func (a *add) write(w *writer, g *log, payer *owner, i int) error {
+	e := entry{seq: g.last + 1, owner: payer.id, expires: w.s.clock.expiry(a.expires), data: a.entries[i].Data}
+	if id := a.entries[i].ID; id != "" {
+		e.id = []byte(id)
+		if fresh, err := a.name(w, g, &e, i); !fresh || err != nil {
 			return err
 		}
 	}
 	if err := w.append(g, &e); err != nil {
 		return err
 	}
-	w.charge(payer, more)
-	a.result.Seq, a.result.Fresh = uint64(e.seq), true
+	w.charge(payer, e.cost())
+	a.results[i] = store.AppendResult{Seq: uint64(e.seq), Fresh: true}
 	return nil
 }
 
+// name enters the id of an entry. It returns false if the log has an entry with this id.
+func (a *add) name(w *writer, g *log, e *entry, i int) (fresh bool, err error) {
+	for range 2 {
+		if n, err := w.conn.exec(insertName, g.id, e.id, e.seq); err != nil || n > 0 {
+			return true, err
+		}
+		// The entry may have expired.
+		if known, err := a.find(w, g, i); known || err != nil {
+			return false, err
+		}
+	}
+	return false, w.s.damaged("log %q in space %q", a.log, a.space)
+}
+
 // find looks for an entry with the same id. It removes one that is expired or cut off.
-func (a *add) find(w *writer, g *log) (known bool, err error) {
-	row, err := w.conn.row(selectName, g.id, a.id)
+func (a *add) find(w *writer, g *log, i int) (known bool, err error) {
+	id := []byte(a.entries[i].ID)
+	row, err := w.conn.row(selectName, g.id, id)
 	if row == nil || err != nil {
 		return false, err
 	}
@@ -252,12 +317,12 @@ func (a *add) find(w *writer, g *log) (known bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case e == nil || !bytes.Equal(e.id, a.id):
+	case e == nil || !bytes.Equal(e.id, id):
 		return false, w.s.damaged("entry %d of log %q in space %q", number(row[0]), g.name, g.space)
 	case e.seq <= g.trimmed || expired(e.expires, w.now):
 		return false, w.removeEntry(g, k, e)
 	}
-	a.result.Seq, a.result.Equal = uint64(e.seq), bytes.Equal(e.data, a.data)
+	a.results[i] = store.AppendResult{Seq: uint64(e.seq), Equal: bytes.Equal(e.data, a.entries[i].Data)}
 	return true, nil
 }
 

@@ -121,6 +121,26 @@ var logs = []test{
 			k.Errorf("a log that began again has %v", entries)
 		}
 	}},
+	{name: "AppendAllAppendsEachInOrder", run: func(k *kit) {
+		k.mustAppend("log", "b", "there", never, 1)
+		list := []store.Entry{{ID: "a", Data: []byte("1")}, {ID: "b", Data: []byte("2")}, {Data: []byte("3")}, {ID: "a", Data: []byte("4")}, {Data: []byte("5")}}
+		if r := k.appendAll("log", list); r.Err != nil || !slices.Equal(r.Seqs, []uint64{2, 1, 3, 2, 4}) {
+			k.Errorf("AppendAll = %+v", r)
+		}
+		if r := k.appendAll("log", list[:2]); r.Err != nil || !slices.Equal(r.Seqs, []uint64{2, 1}) {
+			k.Errorf("AppendAll of what is there = %+v", r)
+		}
+		if r := k.appendAll("other", nil); r.Err != nil || len(r.Seqs) != 0 {
+			k.Errorf("AppendAll of nothing = %+v", r)
+		}
+		want := []entry{{1, "b", "there"}, {2, "a", "1"}, {3, "", "3"}, {4, "", "5"}}
+		if diff := cmp.Diff(want, k.read("log", 0), cmp.AllowUnexported(entry{})); diff != "" {
+			k.Error(diff)
+		}
+		k.wantSpan("other", 1, 0)
+		k.wantErr("too large", k.appendAll("log", []store.Entry{{Data: []byte("6")}, {ID: fill(store.MaxName + 1)}}).Err, store.ErrTooLarge)
+		k.wantSpan("log", 1, 4)
+	}},
 	{name: "EntriesThatAreAppendedTogetherAreTrimmedApart", run: func(k *kit) {
 		const entries = 100
 		k.appendTogether("log", entries, func(int) time.Time { return never })

@@ -51,6 +51,23 @@ var quota = []test{
 		}
 		k.wantSpan("log", 1, 0)
 	}},
+	{name: "AppendAllAboveAQuotaWritesNothing", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
+		list := []store.Entry{{ID: "a", Data: []byte(fill(9000))}, {ID: "b", Data: []byte(fill(9000))}}
+		if r := k.appendAll("log", list); r.Err != nil {
+			k.Fatal(r.Err)
+		}
+		more := []store.Entry{{ID: "a", Data: []byte(fill(9000))}, {ID: "c", Data: []byte("small")}, {ID: "d", Data: []byte(fill(9000))}}
+		k.wantErr("AppendAll over the quota", k.appendAll("log", more).Err, store.ErrQuota)
+		k.wantErr("AppendAll to a new log over the quota", k.appendAll("other", more).Err, store.ErrQuota)
+		k.wantSpan("log", 1, 2)
+		k.wantSpan("other", 1, 0)
+		if r := k.appendAll("log", list); r.Err != nil || r.Seqs[1] != 2 {
+			k.Errorf("AppendAll of what is there = %+v", r)
+		}
+		if r := k.appendAll("log", more[:2]); r.Err != nil || r.Seqs[1] != 3 {
+			k.Errorf("AppendAll of what is there and little more = %+v", r)
+		}
+	}},
 	{name: "RoomThatIsMadeIsThere", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
 		n := k.fillUp("a", never)
 		k.delete("a/3", 0)

@@ -171,6 +171,13 @@ func (k *kit) mustAppend(log, id, data string, expires time.Time, seq uint64) {
 	}
 }
 
+func (k *kit) appendAll(log string, entries []store.Entry) store.AppendAllResult {
+	k.Helper()
+	c := make(chan store.AppendAllResult, 1)
+	k.AppendAll("space", log, "owner", entries, never, func(r store.AppendAllResult) { c <- r })
+	return wait(k, c)
+}
+
 // appendTogether appends entries with the ids "id 1" and on, without waiting for each.
 func (k *kit) appendTogether(log string, entries int, expires func(i int) time.Time) {
 	k.Helper()
