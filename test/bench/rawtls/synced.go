@@ -45,7 +45,7 @@ func serveSynced(conn *tls.Conn, dir string) (err error) {
 		if _, err := io.ReadFull(conn, frame[echo.HeaderSize:n]); err != nil {
 			return err
 		}
-		if err := keep(kept, frame[:n]); err != nil {
+		if err := Keep(kept, frame[:n]); err != nil {
 			return err
 		}
 		if _, err := conn.Write(frame[:n]); err != nil {
@@ -59,8 +59,8 @@ func DialSynced(ctx context.Context, addr string, files cert.Files) (echo.Conn, 
 	return Dial(ctx, addr, files)
 }
 
-// keep appends octets to a file and returns when they are on the disk.
-func keep(f *os.File, octets []byte) error {
+// Keep appends octets to a file and returns when they are on the disk.
+func Keep(f *os.File, octets []byte) error {
 	if _, err := f.Write(octets); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (c fileCaller) Echo(payload []byte, use func([]byte) error) error {
 	if c.err != nil {
 		return c.err
 	}
-	if err := keep(c.f, payload); err != nil {
+	if err := Keep(c.f, payload); err != nil {
 		return err
 	}
 	return use(payload)

@@ -84,6 +84,10 @@ func (r *run) measureAll(w Work, cell Cell, rounds int) ([][]measurement, error)
 		r.say("%s, %s, round %d of %d", w.Name, cell, round+1, rounds)
 		for j := range w.Systems {
 			k := (round + j) % len(w.Systems)
+			if err := r.disk.settle(r.ctx); err != nil {
+				r.report.Slow++
+				r.say("%v", err)
+			}
 			m, err := r.fleet.measure(w.Systems[k], cell)
 			if r.ctx.Err() != nil {
 				return nil, r.ctx.Err()

@@ -32,6 +32,10 @@ type Report struct {
 	Idle  *IdleReport  `json:"idle,omitempty"`
 	Start *StartReport `json:"start,omitempty"`
 
+	// Slow is how many windows of what is stored began with a disk that was slower than before
+	// and did not recover in time.
+	Slow int `json:"slow_disk_windows,omitempty"`
+
 	// Failures are what could not be measured, and why.
 	Failures []string `json:"failures,omitempty"`
 }

@@ -29,7 +29,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{ctx: ctx, opts: &opts, fleet: f, report: &Report{
+	r := &run{ctx: ctx, opts: &opts, fleet: f, disk: disk{dir: f.dir}, report: &Report{
 		When:    time.Now().UTC().Truncate(time.Second),
 		Machine: machine(),
 		Method: Method{
@@ -58,6 +58,7 @@ type run struct {
 	ctx    context.Context
 	opts   *Options
 	fleet  *fleet
+	disk   disk
 	report *Report
 }
 

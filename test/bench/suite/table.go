@@ -139,6 +139,9 @@ func (r *IdleReport) write(w io.Writer) {
 func (r *Report) writeFoot(w io.Writer) error {
 	measured, missed := r.Promises()
 	_, err := fmt.Fprintf(w, "\n%d promises measured, %d met, %d missed\n", measured, measured-missed, missed)
+	if r.Slow > 0 {
+		_, _ = fmt.Fprintf(w, "%d windows of what is stored began with a slow disk\n", r.Slow)
+	}
 	for _, f := range r.Failures {
 		_, _ = fmt.Fprintln(w, "not measured:", f)
 	}
