@@ -145,7 +145,7 @@ func (l *eventLog) fits(size int) bool {
 // requested again. The caller holds mu.
 func (l *eventLog) halfEmpty() bool { return len(l.queue) <= maxQueue/2 && l.size <= maxQueueSize/2 }
 
-// write submits the first Event of the queue, and those behind it that need nothing before.
+// write submits the first Event of the queue, and the Events behind it that have no before.
 func (l *eventLog) write() {
 	t := l.t
 	t.s.mu.Lock()
