@@ -53,6 +53,21 @@ type sealed struct {
 	hash     Sum
 }
 
+// damagedEnd reports whether text behind the last line feed is a whole record without one. A kill
+// during a write leaves half a record, or a record and nothing or zeros.
+func damagedEnd(text []byte) bool {
+	for at := 0; ; {
+		i := bytes.Index(text[at:], []byte(lineEnd[:len(lineEnd)-1]))
+		if i < 0 {
+			return false
+		}
+		at += i + len(lineEnd) - 1
+		if _, ok := parse(text[:at]); ok {
+			return at < len(text) && text[at] != 0
+		}
+	}
+}
+
 // parse reads the end of a line without its line feed.
 func parse(text []byte) (s sealed, ok bool) {
 	end := len(lineEnd) - 1 // without the line feed

@@ -3,6 +3,8 @@ package audit
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +28,7 @@ func (p *planted) found(sequences []uint64) bool {
 var kinds = map[string]func(r *rand.Rand, line, next string, before Sum) []string{
 	"changed": func(r *rand.Rand, line, next string, _ Sum) []string {
 		octets := []byte(line)
-		octets[r.IntN(len(octets)-1)] ^= 1 << r.IntN(7) // not the line feed
+		octets[r.IntN(len(octets))] ^= 1 << r.IntN(8)
 		return []string{string(octets), next}
 	},
 	"removed": func(_ *rand.Rand, _, next string, _ Sum) []string { return []string{next} },
@@ -129,6 +131,46 @@ func TestEveryPlantedFaultIsFound(t *testing.T) {
 		t.Errorf("%d faults were planted, want %d", len(all), faults)
 	}
 	t.Logf("%d records, %v: %d findings", records, counts, len(findings))
+}
+
+// The last records of a process that was killed are not followed by a checkpoint. A process that goes
+// on with them removes half a line, and no record.
+func TestST04AFlippedBitInTheLastRecordsIsFoundAlsoAfterARestart(t *testing.T) {
+	cert := newCertificate(t)
+	k := open(t, t.TempDir(), cert, 0)
+	k.append(10)
+	path := filepath.Join(k.dir, segmentName(1))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.close(t)
+	lines := bytes.SplitAfter(good, []byte("\n"))
+	last, two := len(good)-len(lines[len(lines)-2]), len(good)-len(lines[len(lines)-2])-len(lines[len(lines)-3])
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := two; i < len(good); i++ {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << r.IntN(8)
+		restarted := i >= len(good)-3 || i >= last-3 && i < last+3 || i%16 == 0
+		for _, torn := range []string{"", `{"@timestamp":"2026`} {
+			k.dir = t.TempDir()
+			if err := os.WriteFile(filepath.Join(k.dir, segmentName(1)), append(bytes.Clone(bad), torn...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, faults := k.verify(t); len(faults) == 0 {
+				t.Errorf("octet %d of %d: no fault", i-two, len(good)-two)
+			}
+			if !restarted {
+				continue
+			}
+			again := open(t, k.dir, cert, 0)
+			again.append(2)
+			again.close(t)
+			if _, faults := k.verify(t); len(faults) == 0 {
+				t.Errorf("octet %d of %d, restarted: no fault", i-two, len(good)-two)
+			}
+		}
+	}
 }
 
 func sequenceOf(t *testing.T, line string) uint64 {

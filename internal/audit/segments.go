@@ -53,9 +53,11 @@ type ending struct {
 	last   sealed // the last record
 	record int64  // end of that record
 	line   int64  // end of the last whole line; after a kill during a write, half a line follows
+
+	damaged bool // half a line follows that was written as a whole one
 }
 
-// readEnding reads the end of a segment. With errNoRecord, only line is known.
+// readEnding reads the end of a segment. With errNoRecord, only line and damaged are known.
 func readEnding(path string) (e ending, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +73,9 @@ func readEnding(path string) (e ending, err error) {
 	if err != nil {
 		return e, err
 	}
-	tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
+	whole := bytes.LastIndexByte(tail, '\n') + 1
+	e.damaged = damagedEnd(tail[whole:])
+	tail = tail[:whole]
 	e.line = from + int64(len(tail))
 	for len(tail) > 0 {
 		begins := bytes.LastIndexByte(tail[:len(tail)-1], '\n') + 1

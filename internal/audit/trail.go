@@ -132,10 +132,12 @@ func (t *Trail) resume() error {
 	t.chain.sequence, t.chain.hash = s.sequence, s.hash
 	t.appended.Store(s.sequence)
 	t.committed.Store(s.sequence)
-	if err := os.Truncate(path, end.line); err != nil { // half a line; its exchange was not answered
-		return err
+	if !end.damaged {
+		if err := os.Truncate(path, end.line); err != nil { // half a line; its exchange was not answered
+			return err
+		}
 	}
-	if end.line != end.record { // lines that nobody wrote here: Verify has to find them
+	if end.damaged || end.line != end.record { // lines that nobody wrote here: Verify has to find them
 		return t.begin(last.number + 1)
 	}
 	t.number, t.written = last.number, end.line

@@ -121,7 +121,10 @@ func (v *verifier) read(path string, last bool) error {
 		case !errors.Is(err, io.EOF):
 			return err
 		default:
-			if len(text) > 0 && !last { // at the end of the last segment a record may be incomplete
+			if damagedEnd(text) {
+				v.line++
+				v.fault(v.chain.sequence+1, "the line feed behind the record is damaged")
+			} else if len(text) > 0 && !last { // at the end of the last segment a record may be incomplete
 				v.line++
 				v.fault(v.chain.sequence+1, "the segment ends in the middle of a record")
 			}

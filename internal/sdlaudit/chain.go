@@ -123,6 +123,9 @@ func ending(f *os.File) (end int64, last canonical.Value, size int64, err error)
 		return 0, last, size, err
 	}
 	lf := bytes.LastIndexByte(tail, '\n')
+	if damagedEnd(tail[lf+1:]) {
+		return 0, last, size, fmt.Errorf("the last line: %w; move the file away to begin a new one", errEnd)
+	}
 	if lf < 0 {
 		if begin > 0 {
 			return 0, last, size, errors.New("the end of the file is no entry; move the file away to begin a new one")

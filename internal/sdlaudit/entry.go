@@ -19,6 +19,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -67,6 +68,20 @@ func receiptOf(entry canonical.Value) canonical.Value { return entry.Without("ts
 func Longest(by Signer) canonical.Value {
 	none := hashOf(canonical.Value{})
 	return receiptOf(newEntry("", canonical.Value{}, canonical.String(none), by))
+}
+
+var errEnd = errors.New("the line feed behind the entry is damaged")
+
+// damagedEnd reports whether text behind the last line feed is a whole entry without one. A kill
+// during a write leaves part of an entry, or an entry and nothing or zeros.
+func damagedEnd(text []byte) bool {
+	in := json.NewDecoder(bytes.NewReader(text))
+	if in.Decode(new(json.RawMessage)) != nil {
+		return false
+	}
+	at := in.InputOffset()
+	_, err := parse(text[:at])
+	return err == nil && at < int64(len(text)) && text[at] != 0
 }
 
 // parse reads a line without its line feed. It checks the form of the entry and its hash.

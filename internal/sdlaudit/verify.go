@@ -72,7 +72,11 @@ func Verify(ctx context.Context, o Verification) (r Result, err error) {
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
-			r.Torn = len(line)
+			if damagedEnd(line) {
+				found(n, errEnd)
+			} else {
+				r.Torn = len(line)
+			}
 			return r, ctx.Err()
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
