@@ -10,7 +10,7 @@ import (
 // names are the packages of this module whose error texts begin with their name, and the
 // common ones of the standard library. A test compares the list with the sources.
 var names = []string{
-	"a2a", "a2abinding", "a2afront", "a2ahttp", "a2aowners", "a2atransport", "access", "agdisc", "artifact", "audit", "caller",
+	"a2a", "a2abinding", "a2afront", "a2ahttp", "a2aowners", "a2atransport", "access", "agdisc", "archive", "artifact", "audit", "caller",
 	"canonical", "check", "client", "cred", "e1", "endpoint", "events", "fetch", "filestore", "frame", "gate",
 	"mcpfront", "mcphttp", "mcpmap", "mcpstdio", "mcptools", "mcptransport", "memory", "nslip", "obs", "p1", "partner",
 	"policyhint", "proc", "profiles", "quicconn", "relay", "rpc", "rpchttp", "schema", "sdl", "sdlagent", "sdlaudit", "sdlfront", "seal",

@@ -16,16 +16,24 @@ import (
 type clock struct {
 	read   func() time.Time
 	start  time.Time
-	base   int64 // the time at the start
+	base   atomic.Int64 // the time at the start
 	latest atomic.Int64
 }
 
 // newClock returns a clock at floor or later.
 func newClock(read func() time.Time, floor int64) *clock {
 	c := &clock{read: read, start: read()}
-	c.base = max(c.start.UnixNano(), floor)
-	c.latest.Store(c.base)
+	c.base.Store(max(c.start.UnixNano(), floor))
+	c.latest.Store(c.base.Load())
 	return c
+}
+
+// advance moves the clock to at least a time. Expiries that it has converted before stay where
+// they are.
+func (c *clock) advance(to int64) {
+	if more := to - c.now(); more > 0 {
+		c.base.Add(more)
+	}
 }
 
 // now never goes back.
@@ -51,11 +59,11 @@ func (c *clock) expiry(t time.Time) int64 {
 }
 
 func (c *clock) place(t time.Time) int64 {
-	away := int64(t.Sub(c.start))
-	if away > math.MaxInt64-c.base {
+	away, base := int64(t.Sub(c.start)), c.base.Load()
+	if away > math.MaxInt64-base {
 		return math.MaxInt64
 	}
-	return c.base + away
+	return base + away
 }
 
 // wall converts a time of the store for a caller; 0 becomes the zero time.
@@ -63,7 +71,7 @@ func (c *clock) wall(at int64) time.Time {
 	if at == 0 {
 		return time.Time{}
 	}
-	return c.start.Add(time.Duration(at - c.base))
+	return c.start.Add(time.Duration(at - c.base.Load()))
 }
 
 // expired reports whether an expiry has passed.

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql/driver"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/store"
@@ -32,4 +34,19 @@ var BootID = bootID
 func Clock(now func() time.Time, floor int64) (read func() int64, expiry func(time.Time) int64) {
 	c := newClock(now, floor)
 	return c.now, c.expiry
+}
+
+// Exports are the statements that list what is exported.
+var Exports = []string{exportRecords, exportLogs, exportChunks, exportLines, exportItems}
+
+// Plan returns how a statement would be executed, a line for each step.
+func (s *Store) Plan(ctx context.Context, statement string) (steps []string, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		return c.rows(func(row []driver.Value) bool {
+			step, _ := row[3].(string)
+			steps = append(steps, step)
+			return true
+		}, "EXPLAIN QUERY PLAN "+strings.ReplaceAll(statement, "?", "1"))
+	})
+	return steps, err
 }

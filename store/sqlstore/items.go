@@ -97,9 +97,14 @@ func (c *conn) findItem(s *Store, space, id string, now int64) (*item, error) {
 func (w *writer) insertItem(it *item, data []byte) error {
 	w.state.ids++
 	it.n, it.size = w.state.ids, int64(len(data))
+	return w.writeItem(it, data)
+}
+
+// writeItem writes the rows of an item that has its number.
+func (w *writer) writeItem(it *item, data []byte) error {
 	_, err := w.conn.exec(insertItem, it.line, it.n, it.space, it.id, given(it.mark), it.owner, flag(it.done), it.lease, it.tries,
 		it.due, it.expires, it.keep, it.size, w.conn.sumItem(it))
-	if err == nil {
+	if err == nil && !it.done {
 		_, err = w.conn.exec(insertBody, it.n, w.conn.sumBody(it.n, data), given(data))
 	}
 	return err

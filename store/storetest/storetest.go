@@ -45,6 +45,7 @@ func run(t *testing.T, open Open, memory bool) {
 		{"Writing", writing},
 		{"Limits", limits},
 		{"Locks", locks},
+		{"Exports", exports},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
