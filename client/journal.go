@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,9 +17,8 @@ import (
 // Journal remembers sent tasks, one file each, so that a client that was killed can resume
 // them. Only the owner can read the files: they contain the input.
 //
-// A file begins with a line of fixed length: the number of the last printed Event, and
-// whether the Result was printed. One small write updates it. The rest is the task as JSON,
-// and never changes.
+// The line of a file is the number of the last printed Event, and whether the Result was
+// printed. The text is the task as JSON.
 type Journal struct{ dir string }
 
 const (
@@ -32,8 +32,8 @@ const (
 	minPrefix = 4
 
 	journalSuffix = ".task"
-	markFormat    = "%020d %s\n"
-	markOctets    = 20 + 1 + 4 + 1
+	markFormat    = "%020d %s"
+	markOctets    = 20 + 1 + 4
 
 	markOpen   = "open"
 	markDone   = "done"
@@ -65,7 +65,7 @@ type Entry struct {
 	Done   bool   // the Result was printed
 	Failed bool   // the Result said that the task has failed
 
-	file *os.File
+	file checkedFile
 	path string
 }
 
@@ -104,8 +104,8 @@ func (j *Journal) Add(t SentTask) (*Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
-	_, err = fmt.Fprintf(file, markFormat+"%s\n", 0, markOpen, octets)
-	if err == nil {
+	e := &Entry{SentTask: t, file: checkedFile{file: file}, path: j.path(t.ID)}
+	if err = e.file.begin(fmt.Sprintf(markFormat, 0, markOpen), octets); err == nil {
 		err = os.Rename(file.Name(), j.path(t.ID))
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (j *Journal) Add(t SentTask) (*Entry, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
-	return &Entry{SentTask: t, file: file, path: j.path(t.ID)}, nil
+	return e, nil
 }
 
 func (j *Journal) path(id string) string { return filepath.Join(j.dir, id+journalSuffix) }
@@ -165,7 +165,7 @@ func (j *Journal) open(id string) (*Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
-	e := &Entry{file: file, path: file.Name()}
+	e := &Entry{file: checkedFile{file: file}, path: file.Name()}
 	if err := e.read(id); err != nil {
 		_ = file.Close()
 		return nil, err
@@ -174,22 +174,23 @@ func (j *Journal) open(id string) (*Entry, error) {
 }
 
 func (e *Entry) read(id string) error {
-	octets, err := os.ReadFile(e.file.Name())
+	octets, err := io.ReadAll(e.file.file)
+	if err != nil {
+		return fmt.Errorf("client: journal: %w", err)
+	}
+	line, text, err := e.file.parse(octets, markOctets, "to forget the task")
 	if err != nil {
 		return fmt.Errorf("client: journal: %w", err)
 	}
 	var state string
-	if len(octets) < markOctets {
-		return fmt.Errorf("client: journal: %s is cut short", e.file.Name())
+	if _, err := fmt.Sscanf(line, "%d %s", &e.After, &state); err != nil {
+		return fmt.Errorf("client: journal: %s: mark: %w", e.path, err)
 	}
-	if _, err := fmt.Sscanf(string(octets[:markOctets]), "%d %s", &e.After, &state); err != nil {
-		return fmt.Errorf("client: journal: %s: mark: %w", e.file.Name(), err)
-	}
-	if err := json.Unmarshal(octets[markOctets:], &e.SentTask); err != nil {
-		return fmt.Errorf("client: journal: %s: %w", e.file.Name(), err)
+	if err := json.Unmarshal(text, &e.SentTask); err != nil {
+		return fmt.Errorf("client: journal: %s: %w", e.path, err)
 	}
 	if _, err := hex.DecodeString(e.ID); err != nil || e.ID != id {
-		return fmt.Errorf("client: journal: %s: task_id %q", e.file.Name(), e.ID)
+		return fmt.Errorf("client: journal: %s: task_id %q", e.path, e.ID)
 	}
 	e.Done, e.Failed = state == markDone || state == markFailed, state == markFailed
 	return nil
@@ -215,7 +216,7 @@ func (e *Entry) mark() error {
 	case e.Done:
 		state = markDone
 	}
-	if _, err := e.file.WriteAt(fmt.Appendf(nil, markFormat, e.After, state), 0); err != nil {
+	if err := e.file.move(fmt.Sprintf(markFormat, e.After, state)); err != nil {
 		return fmt.Errorf("client: journal: %w", err)
 	}
 	return nil
@@ -230,32 +231,34 @@ func (e *Entry) Forget() error {
 }
 
 // Close closes the entry; the journal keeps it.
-func (e *Entry) Close() { _ = e.file.Close() }
+func (e *Entry) Close() { _ = e.file.file.Close() }
 
-// List returns all readable tasks, the newest first. The entries are closed.
-func (j *Journal) List() ([]*Entry, error) {
+// List returns all readable tasks, the newest first. The entries are closed. The error names
+// the files that cannot be read; the list has the others.
+func (j *Journal) List() (list []*Entry, err error) {
 	names, err := j.names()
 	if err != nil {
 		return nil, err
 	}
-	var list []*Entry
+	var unread []error
 	for _, name := range names {
-		if e, err := j.open(name); err == nil {
+		e, err := j.open(name)
+		switch {
+		case err == nil:
 			e.Close()
 			list = append(list, e)
+		case !errors.Is(err, fs.ErrNotExist): // it was not just removed
+			unread = append(unread, err)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *Entry) int { return b.Sent.Compare(a.Sent) })
-	return list, nil
+	return list, errors.Join(unread...)
 }
 
 // prune forgets old tasks. Of the tasks with a printed Result it keeps the latest keepDone;
 // other tasks it keeps for keepOpen.
 func (j *Journal) prune(now time.Time) error {
-	list, err := j.List()
-	if err != nil {
-		return err
-	}
+	list, _ := j.List() // without the files that cannot be read: they stop no new task
 	done := 0
 	for _, e := range list {
 		if e.Done {

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,10 +110,13 @@ func TestForgottenTaskIsNotFound(t *testing.T) {
 
 func TestJournalSaysWhatItCannotRead(t *testing.T) {
 	j, dir := openTestJournal(t)
-	mark := fmt.Sprintf(markFormat, 3, markOpen)
+	mark := func(text string) string {
+		p := checkedFile{rest: crc32.Checksum([]byte(text), castagnoli)}
+		return string(p.seal(fmt.Sprintf(markFormat, 3, markOpen))) + text
+	}
 	for id, octets := range map[string]string{
-		"a001": "", "a002": mark[:10], "a003": mark, "a004": mark + "{", "a005": strings.Repeat("x", 40) + "{}",
-		"a006": mark + `{"task_id":"a005"}`, "a007": mark + `{"task_id":"xyz"}`,
+		"a001": "", "a002": mark("{}")[:10], "a003": mark(""), "a004": mark("{\n"), "a005": strings.Repeat("x", 40) + "{}",
+		"a006": mark("{\"task_id\":\"a005\"}\n"), "a007": mark("{\"task_id\":\"xyz\"}\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, id+".task"), []byte(octets), 0o600); err != nil {
 			t.Fatal(err)
@@ -123,8 +127,51 @@ func TestJournalSaysWhatItCannotRead(t *testing.T) {
 	}
 	add(t, j, SentTask{ID: "b001", Sent: time.Now()})
 	list, err := j.List()
-	if err != nil || len(list) != 1 || list[0].ID != "b001" {
+	if err == nil || len(list) != 1 || list[0].ID != "b001" {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestAFlippedBitOfATaskIsAnErrorThatNamesTheFile(t *testing.T) {
+	j, dir := openTestJournal(t)
+	add(t, j, SentTask{ID: "b001", Sent: time.Now()})
+	e := add(t, j, SentTask{ID: "a001", Kind: "k", Params: []string{"n=v"}, Input: []byte("input"), Sent: time.Now()})
+	if err := e.Mark(108); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "a001.task")
+	octets, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(octets []byte, what string, at int) {
+		if err := os.WriteFile(path, octets, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := j.Find("a001"); err == nil {
+			t.Errorf("%s at %d: after %d, done %v, %+v", what, at, e.After, e.Done, e.SentTask)
+			e.Close()
+		} else if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove") {
+			t.Errorf("%s at %d: %v", what, at, err)
+		}
+		list, err := j.List()
+		if len(list) != 1 || list[0].ID != "b001" || err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s at %d: %d tasks, %v", what, at, len(list), err)
+		}
+	}
+	for at := range octets {
+		bit := byte(1) << (at % 8)
+		octets[at] ^= bit
+		refused(octets, "flipped", at)
+		octets[at] ^= bit
+		refused(octets[:at], "cut", at)
+	}
+	add(t, j, SentTask{ID: "c001", Sent: time.Now()}) // a file that cannot be read stops nothing
+	if err := os.WriteFile(path, octets, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := find(t, j, "a001"); e.After != 108 {
+		t.Errorf("after %d", e.After)
 	}
 }
 

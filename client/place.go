@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,10 +13,9 @@ import (
 // Place stores in a file how far the events of a named subscription were handled: a cursor,
 // and the number of events handled after it. One goroutine at a time may use it.
 //
-// The file begins with a line of fixed length, which one small write updates. The rest is
-// JSON that identifies the subscription.
+// The text of its file is JSON that identifies the subscription.
 type Place struct {
-	file   *os.File
+	file   checkedFile
 	cursor uint64
 	more   int
 	known  bool
@@ -33,8 +31,8 @@ type PlaceOf struct {
 
 // placeFormat is the format of the first line. Without a cursor it is all dashes.
 const (
-	placeFormat = "%020d %06d\n"
-	placeNone   = "-------------------- ------\n"
+	placeFormat = "%020d %06d"
+	placeNone   = "-------------------- ------"
 )
 
 // OpenPlace opens a Place below a directory, and creates it if necessary. The caller closes
@@ -53,7 +51,7 @@ func OpenPlace(state string, of PlaceOf) (*Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: cursor: %w", err)
 	}
-	p := &Place{file: file}
+	p := &Place{file: checkedFile{file: file}}
 	if err := p.read(octets); err != nil {
 		p.Close()
 		return nil, err
@@ -62,20 +60,25 @@ func OpenPlace(state string, of PlaceOf) (*Place, error) {
 }
 
 func (p *Place) read(of []byte) error {
-	line := make([]byte, len(placeNone))
-	switch _, err := io.ReadFull(p.file, line); {
-	case errors.Is(err, io.EOF):
-		if _, err := p.file.Write(append([]byte(placeNone), append(of, '\n')...)); err != nil {
-			return fmt.Errorf("client: cursor: %w", err)
+	octets, err := io.ReadAll(p.file.file)
+	if err == nil && len(octets) == 0 {
+		err = p.file.begin(placeNone, of)
+		if err == nil {
+			return nil
 		}
-		return nil
-	case err != nil:
-		return fmt.Errorf("client: cursor: %s: %w", p.file.Name(), err)
-	case string(line) == placeNone:
+	}
+	var line string
+	if err == nil {
+		line, _, err = p.file.parse(octets, len(placeNone), "to begin without a cursor")
+	}
+	if err != nil {
+		return fmt.Errorf("client: cursor: %w", err)
+	}
+	if line == placeNone {
 		return nil
 	}
-	if _, err := fmt.Sscanf(string(line), "%d %d\n", &p.cursor, &p.more); err != nil {
-		return fmt.Errorf("client: cursor: %s: %w", p.file.Name(), err)
+	if _, err := fmt.Sscanf(line, "%d %d", &p.cursor, &p.more); err != nil {
+		return fmt.Errorf("client: cursor: %s: %w", p.file.file.Name(), err)
 	}
 	p.known = true
 	return nil
@@ -90,7 +93,7 @@ func (p *Place) Move(cursor uint64, more int) error {
 	if p.known && cursor == p.cursor && more == p.more {
 		return nil
 	}
-	if _, err := p.file.WriteAt(fmt.Appendf(nil, placeFormat, cursor, more), 0); err != nil {
+	if err := p.file.move(fmt.Sprintf(placeFormat, cursor, more)); err != nil {
 		return fmt.Errorf("client: cursor: %w", err)
 	}
 	p.cursor, p.more, p.known = cursor, more, true
@@ -98,4 +101,4 @@ func (p *Place) Move(cursor uint64, more int) error {
 }
 
 // Close closes the file; its content stays.
-func (p *Place) Close() { _ = p.file.Close() }
+func (p *Place) Close() { _ = p.file.file.Close() }

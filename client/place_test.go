@@ -3,6 +3,7 @@ package client_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/slimwire/swp/client"
@@ -47,6 +48,55 @@ func place(t *testing.T, dir string, of client.PlaceOf) *client.Place {
 		t.Fatal(err)
 	}
 	return p
+}
+
+func TestAFlippedBitOfAPlaceIsAnErrorThatNamesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	of := client.PlaceOf{Address: "swp+tls://127.0.0.1:7777", Name: "n"}
+	p := place(t, dir, of)
+	check := func() {
+		files, err := filepath.Glob(filepath.Join(dir, "events", "*"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("files %v, error %v", files, err)
+		}
+		octets, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := func(octets []byte, what string, at int) {
+			if err := os.WriteFile(files[0], octets, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p, err := client.OpenPlace(dir, of)
+			if err == nil {
+				cursor, more, ok := p.Cursor()
+				p.Close()
+				t.Errorf("%s at %d: cursor %d, %d, %v", what, at, cursor, more, ok)
+			} else if !strings.Contains(err.Error(), files[0]) || !strings.Contains(err.Error(), "remove") {
+				t.Errorf("%s at %d: %v", what, at, err)
+			}
+		}
+		for at := range octets {
+			for bit := range 8 {
+				octets[at] ^= 1 << bit
+				refused(octets, "flipped", at)
+				octets[at] ^= 1 << bit
+			}
+			if at > 0 {
+				refused(octets[:at], "cut", at)
+			}
+		}
+		if err := os.WriteFile(files[0], octets, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		place(t, dir, of).Close()
+	}
+	check()
+	if err := p.Move(108, 3); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	check()
 }
 
 func TestBrokenPlaceIsAnError(t *testing.T) {

@@ -250,10 +250,7 @@ fifty, and all others of the last thirty days.`,
 			return err
 		}
 		list, err := journal.List()
-		if err != nil {
-			return err
-		}
-		return f.printTasks(list)
+		return errors.Join(f.printTasks(list), err)
 	}
 	return cmd
 }

@@ -139,10 +139,7 @@ func sentTasks(typed string) (list []cobra.Completion, _ cobra.ShellCompDirectiv
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	tasks, err := journal.List()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+	tasks, _ := journal.List()
 	for _, t := range tasks {
 		if strings.HasPrefix(t.ID, typed) {
 			list = append(list, cobra.CompletionWithDesc(t.ID, t.Kind))
