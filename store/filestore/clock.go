@@ -11,19 +11,26 @@ import (
 type clock struct {
 	read   func() time.Time
 	start  time.Time
-	base   int64
+	base   atomic.Int64
 	latest atomic.Int64
 }
 
 // begin starts a clock at floor or later.
 func (c *clock) begin(read func() time.Time, floor int64) {
 	c.read, c.start = read, read()
-	c.base = max(c.start.UnixNano(), floor)
-	c.latest.Store(c.base)
+	c.base.Store(max(c.start.UnixNano(), floor))
+	c.latest.Store(c.base.Load())
+}
+
+// advance moves the clock to at least a time.
+func (c *clock) advance(to int64) {
+	if more := to - c.now(); more > 0 {
+		c.base.Add(more)
+	}
 }
 
 func (c *clock) now() int64 {
-	now := c.base + int64(c.read().Sub(c.start))
+	now := c.base.Load() + int64(c.read().Sub(c.start))
 	for {
 		latest := c.latest.Load()
 		if now <= latest {

@@ -574,3 +574,33 @@ func TestMemoryDoesNotGrowWithTheSize(t *testing.T) {
 		t.Errorf("128 MiB allocate %d octets, 2 MiB %d", large, small)
 	}
 }
+
+func TestAnExportOfADamagedFileEndsWithItsName(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, filestore.Options{})
+	defer func() { _ = b.Close() }()
+	put(t, b, "a", random(10))
+	put(t, b, "b", random(300_000))
+	places := 0
+	export := func() error { return b.Export(t.Context(), func(store.Piece) error { return nil }) }
+	if err := export(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files(t, dir) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []int64{0, info.Size() / 2, info.Size() - 1} {
+			places++
+			flip(t, path, at)
+			if err := export(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(path)) {
+				t.Errorf("octet %d of %d: %v", at, info.Size(), err)
+			}
+			flip(t, path, at)
+		}
+	}
+	if places != 6 {
+		t.Errorf("%d places were damaged, want 6", places)
+	}
+}

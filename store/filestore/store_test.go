@@ -1,6 +1,7 @@
 package filestore_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -42,6 +43,14 @@ func TestContract(t *testing.T) {
 type both struct {
 	store.Blobs
 	records *sqlstore.Store
+}
+
+func (b both) Export(ctx context.Context, yield func(store.Piece) error) error {
+	return b.Blobs.(store.Exporter).Export(ctx, yield)
+}
+
+func (b both) Import(ctx context.Context, next func() (store.Piece, error)) error {
+	return b.Blobs.(store.Importer).Import(ctx, next)
 }
 
 func (b both) Close() error {

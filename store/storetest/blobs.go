@@ -19,7 +19,7 @@ type OpenBlobs func(t *testing.T, dir string, options Options) (store.Blobs, err
 // RunBlobs tests an engine of store.Blobs. Every test uses a new one. memory says that
 // Close loses all content.
 func RunBlobs(t *testing.T, memory bool, open OpenBlobs) {
-	for _, test := range slices.Concat(blobs, blobLocks) {
+	for _, test := range slices.Concat(blobs, blobLocks, blobExports) {
 		t.Run(test.name, func(t *testing.T) {
 			k := &blobKit{kit: &kit{T: t, dir: t.TempDir(), options: test.options, memory: memory}, open: open}
 			k.now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
