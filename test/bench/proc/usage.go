@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -66,4 +68,69 @@ func number(fields [][]byte, i int) (int64, error) {
 		return 0, fmt.Errorf("proc: %d fields, want more than %d", len(fields), i)
 	}
 	return strconv.ParseInt(string(fields[i]), 10, 64)
+}
+
+// Machine is the processor time of the whole machine, and of this process and its running
+// descendants, up to a moment.
+type Machine struct{ all, own time.Duration }
+
+// tick is the unit of /proc/stat.
+const tick = 10 * time.Millisecond
+
+// Now returns the processor time so far. Time that the host of a virtual machine has taken
+// counts as used.
+func Now() (Machine, error) {
+	var m Machine
+	raw, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return m, err
+	}
+	line, _, _ := bytes.Cut(raw, []byte("\n"))
+	fields := bytes.Fields(line)
+	for _, i := range []int{1, 2, 3, 6, 7, 8} { // user, nice, system, irq, softirq, steal
+		n, err := number(fields, i)
+		if err != nil {
+			return m, err
+		}
+		m.all += time.Duration(n) * tick
+	}
+	m.own, err = family(os.Getpid())
+	return m, err
+}
+
+// family returns the processor time of a process and its descendants.
+func family(pid int) (time.Duration, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	children := make(map[int64][]int)
+	for _, stat := range stats {
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err != nil {
+			return 0, err
+		}
+		fields, err := procFields(child, "stat", []byte(")"))
+		if err != nil {
+			continue // it has ended
+		}
+		if parent, err := number(fields, 1); err == nil {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var used time.Duration
+	for family := []int{pid}; len(family) > 0; family = family[1:] {
+		if more, err := CPU(family[0]); err == nil { // else it has ended
+			used += more
+		}
+		family = append(family, children[int64(family[0])]...)
+	}
+	return used, nil
+}
+
+// Others returns the part of all processors that other programs have taken since an earlier
+// moment, from 0 to 1.
+func (m Machine) Others(since Machine, took time.Duration) float64 {
+	others := (m.all - since.all) - (m.own - since.own)
+	return max(0, float64(others)/float64(took)/float64(runtime.NumCPU()))
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/slimwire/swp/test/bench/proc"
 )
 
 // guardRow is a load whose processor time is guarded, for each side that runs our code.
@@ -56,8 +58,10 @@ func guardRows() []guardRow {
 }
 
 // Guard is what the guard holds its figures against: by row and side, such as "rpc client", the
-// least processor time an exchange of all rounds, divided by the least of both sides of raw TLS. What
-// else the machine does adds to the time of some rounds, and a regression to that of all.
+// least processor time an exchange of all quiet rounds, divided by the least of both sides of raw TLS.
+// A regression adds to the time of all rounds. What other programs do changes the time of a round in
+// ways that the margin cannot hold, so rounds in which they took much of the processors do not count,
+// and a row without enough quiet rounds is not judged.
 type Guard struct {
 	// Margin is how much larger a figure may be without an alarm, as a part of it.
 	Margin  float64            `json:"margin"`
@@ -108,18 +112,27 @@ type GuardFigure struct {
 	Figure float64 `json:"figure"` // of Guard; zero if it has none
 	Most   float64 `json:"most"`
 	Slower bool    `json:"slower"` // Now is above Most, also with the rounds that were added
+
+	Quiet  int     `json:"quiet_rounds"`
+	Others float64 `json:"others"` // the least part of the processors that others took in a round
 }
+
+// judged reports whether enough rounds were quiet.
+func (f *GuardFigure) judged() bool { return f.Quiet >= guardQuiet }
 
 const (
 	guardRounds = 9
-	guardAgain  = 2 // how often rows that were slower are measured once more
+	guardAgain  = 2                 // how often rows that were slower or not judged are measured once more
+	guardQuiet  = 3                 // rounds that judge a row
+	guardTime   = 100 * time.Second // no more rounds begin after it
+	guardOthers = 0.1               // the part of the processors that others may take in a quiet round
 
 	sideClient = "client"
 	sideServer = "server"
 )
 
-// RunGuard measures the rows of the guard. A row that is slower than its figure gets up to twice as
-// many rounds in addition. It takes no other options of Options than
+// RunGuard measures the rows of the guard. A row that is slower than its figure or cannot be judged
+// gets up to twice as many rounds in addition. It takes no other options of Options than
 // SWPD, Warmup, Duration and Progress.
 func RunGuard(ctx context.Context, opts Options, guard Guard) (report *GuardReport, err error) {
 	opts = opts.withDefaults()
@@ -135,16 +148,17 @@ func RunGuard(ctx context.Context, opts Options, guard Guard) (report *GuardRepo
 	report = new(GuardReport)
 	rows := guardRows()
 	of := make(map[string]*guarded)
+	start := time.Now()
 	for more, n := rows, 0; ; n++ {
 		if err := r.guard(more, of); err != nil {
 			return nil, err
 		}
 		report.Rows = guardFigures(rows, of, guard)
-		more = slices.DeleteFunc(slices.Clone(rows), func(row guardRow) bool { return !report.slower(row) })
-		if len(more) == 0 || n == guardAgain {
+		more = slices.DeleteFunc(slices.Clone(rows), func(row guardRow) bool { return !report.again(row) })
+		if len(more) == 0 || n == guardAgain || time.Since(start) > guardTime {
 			return report, nil
 		}
-		r.say("slower than before, measured once more: %s", strings.Join(names(more), ", "))
+		r.say("slower than before or disturbed, measured once more: %s", strings.Join(names(more), ", "))
 	}
 }
 
@@ -155,8 +169,36 @@ func names(rows []guardRow) (list []string) {
 	return list
 }
 
-// guarded is the processor time an exchange in each round: of a side, and of the raw TLS of its row.
-type guarded struct{ side, raw []float64 }
+// guarded is the result of the rounds for a side: its processor time an exchange, the time of the raw
+// TLS of its row, and the part of the processors that others took.
+type guarded struct{ side, raw, others []float64 }
+
+// quiet returns the times of the rounds that count, all if none does.
+func (g *guarded) quiet() (side, raw []float64, n int) {
+	for i, others := range g.others {
+		if others <= guardOthers {
+			side, raw = append(side, g.side[i]), append(raw, g.raw[i])
+		}
+	}
+	if len(side) == 0 {
+		return g.side, g.raw, 0
+	}
+	return side, raw, len(side)
+}
+
+// disturbed calls f and returns the part of the processors that other programs took during it.
+func disturbed(f func() error) (float64, error) {
+	start := time.Now()
+	before, err := proc.Now()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := proc.Now()
+	return after.Others(before, time.Since(start)), err
+}
 
 // guard measures rows, and the raw TLS that each is divided by, for all rounds, and adds the results
 // by name.
@@ -164,14 +206,23 @@ func (r *run) guard(rows []guardRow, of map[string]*guarded) error {
 	raw, _ := find(Systems(), "raw-tls")
 	for round := range guardRounds {
 		r.say("guard, round %d of %d", round+1, guardRounds)
-		yards := make(map[Cell]float64)
+		type yard struct{ cpu, others float64 }
+		yards := make(map[Cell]yard)
 		for j := range rows {
 			row := rows[(round+j)%len(rows)]
-			m, err := row.run(r.fleet)
-			if err == nil && yards[row.raw] == 0 {
-				var yard measurement
-				yard, err = r.fleet.measure(raw, row.raw)
-				yards[row.raw] = clientCPU(yard) + serverCPU(yard)
+			var m measurement
+			others, err := disturbed(func() (err error) {
+				m, err = row.run(r.fleet)
+				return err
+			})
+			if _, ok := yards[row.raw]; err == nil && !ok {
+				var y yard
+				y.others, err = disturbed(func() error {
+					m, err := r.fleet.measure(raw, row.raw)
+					y.cpu = clientCPU(m) + serverCPU(m)
+					return err
+				})
+				yards[row.raw] = y
 			}
 			if r.ctx.Err() != nil {
 				return context.Cause(r.ctx)
@@ -185,7 +236,8 @@ func (r *run) guard(rows []guardRow, of map[string]*guarded) error {
 					of[name] = new(guarded)
 				}
 				of[name].side = append(of[name].side, cpu)
-				of[name].raw = append(of[name].raw, yards[row.raw])
+				of[name].raw = append(of[name].raw, yards[row.raw].cpu)
+				of[name].others = append(of[name].others, max(others, yards[row.raw].others))
 			}
 		}
 	}
@@ -207,24 +259,35 @@ func guardFigures(rows []guardRow, measured map[string]*guarded, guard Guard) (l
 		for _, side := range slices.Sorted(maps.Keys(row.sides(measurement{}))) {
 			name := row.name + " " + side
 			m := measured[name]
-			f := GuardFigure{Name: name, Title: row.title, Side: side, Now: slices.Min(m.side) / slices.Min(m.raw), Figure: guard.Figures[name]}
-			f.Rounds, _ = ratios(m.side, m.raw)
+			times, raw, quiet := m.quiet()
+			f := GuardFigure{
+				Name: name, Title: row.title, Side: side, Now: slices.Min(times) / slices.Min(raw), Figure: guard.Figures[name],
+				Quiet: quiet, Others: slices.Min(m.others),
+			}
+			f.Rounds, _ = ratios(times, raw)
 			f.Most = f.Figure * (1 + guard.Margin)
-			f.Slower = f.Figure > 0 && f.Now > f.Most
+			f.Slower = f.judged() && f.Figure > 0 && f.Now > f.Most
 			list = append(list, f)
 		}
 	}
 	return list
 }
 
-// slower reports whether a side of a row was slower.
-func (r *GuardReport) slower(row guardRow) bool {
-	return slices.ContainsFunc(r.Rows, func(f GuardFigure) bool { return f.Slower && strings.HasPrefix(f.Name, row.name+" ") })
+// again reports whether a side of a row was slower or cannot be judged.
+func (r *GuardReport) again(row guardRow) bool {
+	return slices.ContainsFunc(r.Rows, func(f GuardFigure) bool {
+		return (f.Slower || !f.judged()) && strings.HasPrefix(f.Name, row.name+" ")
+	})
 }
 
-// Check returns an error that names what is slower, or has no figure to be compared with.
+// ErrDisturbed says that rows were not judged, and none of the others was slower.
+var ErrDisturbed = errors.New("other programs took too much of the processors: run it again while the machine is idle")
+
+// Check returns an error that names what is slower, or has no figure to be compared with; ErrDisturbed
+// if there is no such row, and some could not be judged.
 func (r *GuardReport) Check() error {
 	var errs []error
+	var disturbed []string
 	for _, f := range r.Rows {
 		switch {
 		case f.Figure == 0:
@@ -232,7 +295,12 @@ func (r *GuardReport) Check() error {
 		case f.Slower:
 			errs = append(errs, fmt.Errorf("%s: %.2f times the processor time of raw TLS, was %.2f, at most %.2f: find out why with -cpuprofile, or write the new figure with -guard-update and say why",
 				f.Name, f.Now, f.Figure, f.Most))
+		case !f.judged():
+			disturbed = append(disturbed, fmt.Sprintf("%s (at least %.0f %%)", f.Name, 100*f.Others))
 		}
+	}
+	if len(errs) == 0 && len(disturbed) > 0 {
+		return fmt.Errorf("not judged: %s: %w", strings.Join(disturbed, ", "), ErrDisturbed)
 	}
 	return errors.Join(errs...)
 }
@@ -240,13 +308,15 @@ func (r *GuardReport) Check() error {
 // WriteTable prints the report for people.
 func (r *GuardReport) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(w, "Processor time an exchange ÷ that of raw TLS, the least of %d rounds or more (%s)\n", guardRounds, time.Now().UTC().Format(time.RFC3339))
+	_, _ = fmt.Fprintf(w, "Processor time an exchange ÷ that of raw TLS, the least of the quiet ones of %d rounds or more (%s)\n", guardRounds, time.Now().UTC().Format(time.RFC3339))
 	row(w, "", "side", "now", "rounds", "was", "at most", "")
 	for _, f := range r.Rows {
 		mark := "ok"
 		switch {
 		case f.Figure == 0:
 			mark = "new"
+		case !f.judged():
+			mark = "not judged"
 		case f.Slower:
 			mark = "SLOWER"
 		case f.Now < 2*f.Figure-f.Most:

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +10,11 @@ import (
 )
 
 func figure(now float64) GuardFigure {
-	return guardFigures([]guardRow{{name: "rpc", server: true}}, map[string]*guarded{"rpc server": {[]float64{3 * now, now, 2 * now}, []float64{2, 3, 1}}}, Guard{0.1, map[string]float64{"rpc server": 2}})[0]
+	return guardFigures([]guardRow{{name: "rpc", server: true}}, map[string]*guarded{"rpc server": {
+		side:   []float64{3 * now, now, 2 * now, now / 9},
+		raw:    []float64{2, 3, 1, 7},
+		others: []float64{0, guardOthers, 0.05, guardOthers + 0.01},
+	}}, Guard{0.1, map[string]float64{"rpc server": 2}})[0]
 }
 
 func TestGuardReportsWhatIsAboveItsMargin(t *testing.T) {
@@ -25,9 +30,30 @@ func TestGuardReportsWhatIsAboveItsMargin(t *testing.T) {
 }
 
 func TestARowWithoutAFigureFailsTheGuard(t *testing.T) {
-	r := GuardReport{Rows: guardFigures([]guardRow{{name: "new", server: true}}, map[string]*guarded{"new server": {[]float64{1}, []float64{1}}}, Guard{Margin: 0.1})}
+	r := GuardReport{Rows: guardFigures([]guardRow{{name: "new", server: true}}, map[string]*guarded{"new server": {[]float64{1}, []float64{1}, []float64{0}}}, Guard{Margin: 0.1})}
 	if err := r.Check(); err == nil || !strings.Contains(err.Error(), "new server") {
 		t.Error(err)
+	}
+}
+
+func TestARowWithoutEnoughQuietRoundsIsNotJudged(t *testing.T) {
+	of := func(quiet int) error {
+		m := new(guarded)
+		for i := range 9 {
+			others := 0.5
+			if i < quiet {
+				others = guardOthers
+			}
+			m.side, m.raw, m.others = append(m.side, 3), append(m.raw, 1), append(m.others, others)
+		}
+		r := GuardReport{Rows: guardFigures([]guardRow{{name: "rpc", server: true}}, map[string]*guarded{"rpc server": m}, Guard{0.1, map[string]float64{"rpc server": 2}})}
+		return r.Check()
+	}
+	if err := of(guardQuiet - 1); !errors.Is(err, ErrDisturbed) {
+		t.Errorf("%v, want that it is not judged", err)
+	}
+	if err := of(guardQuiet); err == nil || errors.Is(err, ErrDisturbed) {
+		t.Errorf("%v, want that it is slower", err)
 	}
 }
 

@@ -33,6 +33,9 @@ func exit(err error) {
 		os.Exit(0)
 	}
 	fmt.Fprintln(os.Stderr, "swp-bench:", err)
+	if errors.Is(err, suite.ErrDisturbed) {
+		os.Exit(3)
+	}
 	os.Exit(1)
 }
 
@@ -144,10 +147,13 @@ func runGuard(ctx context.Context, opts suite.Options, path string, update bool)
 	switch err := report.WriteTable(os.Stdout); {
 	case err != nil:
 		return err
-	case update:
-		return suite.WriteGuard(path, guard, report)
+	case !update:
+		return report.Check()
 	}
-	return report.Check()
+	if err := report.Check(); errors.Is(err, suite.ErrDisturbed) {
+		return err
+	}
+	return suite.WriteGuard(path, guard, report)
 }
 
 // runGrowth measures backlogs, and draws plots beside the file of its figures.
