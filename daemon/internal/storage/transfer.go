@@ -1,0 +1,246 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"go.uber.org/zap/zapcore"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/internal/disk"
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/archive"
+	"github.com/slimwire/swp/store/filestore"
+)
+
+// Sections of the file of an export.
+const (
+	sectionStore     = "store"
+	sectionArtifacts = "artifacts"
+)
+
+// dirStaging is the directory of an import until it is complete. If it exists, an import runs, or
+// was killed.
+const dirStaging = "import"
+
+// Transferred counts what an export or import has carried.
+type Transferred struct {
+	Records   int   `json:"records"`
+	Logs      int   `json:"logs"`
+	Entries   int   `json:"entries"` // of logs
+	Items     int   `json:"items"`   // of queues, with remembered ids
+	Artifacts int   `json:"artifacts"`
+	Bytes     int64 `json:"bytes"` // of the file
+}
+
+func (t *Transferred) count(p store.Piece) {
+	switch p.(type) {
+	case *store.Record:
+		t.Records++
+	case *store.Log:
+		t.Logs++
+	case *store.LogEntry:
+		t.Entries++
+	case *store.Item:
+		t.Items++
+	case *store.Blob:
+		t.Artifacts++
+	}
+}
+
+// Transfer is an export or import of the store of a configuration. No process may have the store
+// open.
+type Transfer struct {
+	Config   *config.Config
+	Log      io.Writer         // for warnings of the store, as lines of text
+	Progress func(Transferred) // called with each piece; may be nil
+
+	t Transferred
+}
+
+// open opens or creates the store of a configuration.
+func (t *Transfer) open(ctx context.Context, c *config.Config) (*Storage, func(), error) {
+	text := new(atomic.Bool)
+	text.Store(true)
+	log, stop := boundlog.New(boundlog.Options{Level: zapcore.WarnLevel, Text: text, Output: t.Log})
+	s, err := Open(ctx, Options{Config: c, Log: log})
+	return s, stop, err
+}
+
+func (t *Transfer) step(p store.Piece, size int64) {
+	t.t.count(p)
+	t.t.Bytes = size
+	if t.Progress != nil {
+		t.Progress(t.t)
+	}
+}
+
+// carrier is an engine of the store.
+type carrier interface {
+	store.Exporter
+	store.Importer
+}
+
+// Export writes the content of the store and its artifacts in the format of package archive. Import
+// refuses the file unless Export returned without an error.
+func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, err error) {
+	dir, err := t.dir()
+	if err != nil {
+		return done, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, dirStore)); err != nil {
+		return done, fmt.Errorf("data: there is no store in %s: %w", dir, errors.Unwrap(err))
+	}
+	s, stop, err := t.open(ctx, t.Config)
+	defer stop()
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	w := archive.NewWriter(to)
+	private := filestore.Spaces(spaceArtifacts) // the other section has what these records describe
+	section := func(name string, from carrier) error {
+		if err := w.Begin(name); err != nil {
+			return err
+		}
+		err := from.Export(ctx, func(p store.Piece) error {
+			if r, is := p.(*store.Record); is && slices.Contains(private, r.Space) {
+				return nil
+			}
+			err := w.Write(p)
+			t.step(p, w.Size())
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("export of the %s: %w", name, err)
+		}
+		return w.Close()
+	}
+	if err = section(sectionStore, s.engine); err == nil {
+		err = section(sectionArtifacts, s.files)
+	}
+	if err == nil {
+		err = w.End()
+	}
+	t.t.Bytes = w.Size()
+	return t.t, err
+}
+
+// dir returns the data directory, unless the store is in memory.
+func (t *Transfer) dir() (string, error) {
+	if t.Config.Store == config.StoreMemory {
+		return "", errors.New("store: memory: it ends with the process and can be neither exported nor imported")
+	}
+	return t.Config.Data, nil
+}
+
+// Import makes the store and its artifacts of an export. There must be none. It uses a separate
+// directory until all was read: after an error there is no store.
+func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred, err error) {
+	dir, err := t.dir()
+	if err != nil {
+		return done, err
+	}
+	for _, name := range []string{dirStore, dirArtifacts} {
+		if err := empty(filepath.Join(dir, name)); err != nil {
+			return done, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return done, fmt.Errorf("data: %w", err)
+	}
+	staging := filepath.Join(dir, dirStaging)
+	switch err := os.Mkdir(staging, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+		return done, fmt.Errorf("data: another import runs or was killed; if none runs, remove %s", staging)
+	case err != nil:
+		return done, fmt.Errorf("data: %w", err)
+	}
+	if err = t.fill(ctx, staging, from); err == nil {
+		// The store is last: without it, nothing was imported.
+		for _, name := range []string{dirArtifacts, dirStore} {
+			if err == nil {
+				err = move(filepath.Join(staging, name), filepath.Join(dir, name))
+			}
+		}
+	}
+	err = errors.Join(err, os.RemoveAll(staging))
+	if err == nil {
+		err = disk.SyncDir(dir)
+	}
+	if err != nil {
+		return done, fmt.Errorf("nothing was imported: %w", err)
+	}
+	return t.t, nil
+}
+
+// empty returns an error unless a directory is missing or empty.
+func empty(dir string) error {
+	switch list, err := os.ReadDir(dir); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(list) == 0:
+		return nil
+	case err != nil:
+		return fmt.Errorf("data: %w", err)
+	}
+	return fmt.Errorf("data: %s is not empty; an import needs a data directory without a store: name another one, or move this away", dir)
+}
+
+// move renames a directory. An empty one may have the name.
+func move(from, to string) error {
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// fill makes a store in a directory.
+func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err error) {
+	c := *t.Config
+	c.Data = dir
+	s, stop, err := t.open(ctx, &c)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r := archive.NewReader(from)
+	for _, section := range []struct {
+		name string
+		to   carrier
+	}{{sectionStore, s.engine}, {sectionArtifacts, s.files}} {
+		name, err := r.Section()
+		if err == io.EOF || err == nil && name != section.name {
+			err = fmt.Errorf("%w: the export has the section %q where %q belongs", store.ErrDamaged, name, section.name)
+		}
+		if err != nil {
+			return err
+		}
+		err = section.to.Import(ctx, func() (store.Piece, error) {
+			p, err := r.Next()
+			if err == nil {
+				t.step(p, r.Size())
+			}
+			return p, err
+		})
+		if err != nil {
+			return fmt.Errorf("import of the %s: %w", name, err)
+		}
+	}
+	name, err := r.Section()
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: the export has the section %q, which this release does not know", store.ErrVersion, name)
+	case err != io.EOF:
+		return err
+	}
+	t.t.Bytes = r.Size()
+	return nil
+}
