@@ -425,10 +425,10 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 	}
 	var page []entry
 	from := int64(min(after, everything))
-	for {
+	for limit := firstOctets; ; limit = pageOctets {
 		page = page[:0]
 		var fault error
-		size, rows := 0, 0
+		size, rows, more := 0, 0, false
 		err := s.read(ctx, func(c *conn) error {
 			g, err := c.findLog(s, space, name)
 			if g == nil || err != nil {
@@ -447,7 +447,8 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 				})
 				from = max(from, k.seq)
 				size += len(k.data)
-				return fault == nil && size < pageOctets
+				more = rows == pageRows || len(page) >= pageRows || size >= limit
+				return fault == nil && !more
 			}, readChunks, g.id, from, int64(pageRows))
 		})
 		if err != nil {
@@ -461,7 +462,7 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 		if fault != nil {
 			return fault
 		}
-		if rows < pageRows && size < pageOctets {
+		if !more {
 			return nil
 		}
 	}

@@ -170,10 +170,12 @@ func (s *Store) connectReader() (*conn, error) {
 	return connect(s.file, readWrite, "query_only = ON", "cache_size = -4096", "wal_autocheckpoint = 0")
 }
 
-// Limits of a page of Scan and Read.
+// Limits of a page of Scan and Read. The first page of Read is small, because many callers stop
+// within it.
 const (
-	pageRows   = 256
-	pageOctets = 1 << 20
+	pageRows    = 256 // of Read: entries
+	pageOctets  = 1 << 20
+	firstOctets = 64 << 10
 )
 
 // read calls work with a connection for reading. All statements of work see the same state:
