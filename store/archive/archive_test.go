@@ -129,7 +129,7 @@ func wantRefused(t *testing.T, what string, file []byte) {
 	}
 }
 
-func TestAFileWithAChangedOctetIsRefused(t *testing.T) {
+func TestST04AnExportWithAChangedOctetIsRefused(t *testing.T) {
 	file := write(t, all)
 	for i := range file {
 		for _, flip := range []byte{1, 0x80, 0xff} {
@@ -140,14 +140,14 @@ func TestAFileWithAChangedOctetIsRefused(t *testing.T) {
 	}
 }
 
-func TestACutFileIsRefused(t *testing.T) {
+func TestST04ACutExportIsRefused(t *testing.T) {
 	file := write(t, all)
 	for n := range file {
 		wantRefused(t, fmt.Sprintf("the first %d octets of %d", n, len(file)), file[:n])
 	}
 }
 
-func TestOctetsThatAreAddedRemovedOrMovedAreRefused(t *testing.T) {
+func TestST04AnExportWithOctetsAddedRemovedOrMovedIsRefused(t *testing.T) {
 	file := write(t, all)
 	for i := range len(file) + 1 {
 		wantRefused(t, fmt.Sprint("an octet more at ", i), append(append(bytes.Clone(file[:i]), 'x'), file[i:]...))

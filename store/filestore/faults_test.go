@@ -575,7 +575,7 @@ func TestMemoryDoesNotGrowWithTheSize(t *testing.T) {
 	}
 }
 
-func TestAnExportOfADamagedFileEndsWithItsName(t *testing.T) {
+func TestST04AnExportOfADamagedFileEndsWithItsName(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir, filestore.Options{})
 	defer func() { _ = b.Close() }()

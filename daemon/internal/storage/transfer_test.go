@@ -135,7 +135,7 @@ func wantNoStore(t *testing.T, what, data string) {
 	}
 }
 
-func TestADamagedExportLeavesNoStore(t *testing.T) {
+func TestST04ADamagedExportLeavesNoStore(t *testing.T) {
 	old, data := t.TempDir(), t.TempDir()
 	filled(t, old)
 	file := exportOf(t, old)
