@@ -12,6 +12,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 func handshake(agent string, kinds ...string) *a2a.HandshakeBody {
@@ -573,22 +574,29 @@ func TestEventsOfATaskAreBounded(t *testing.T) {
 	}
 }
 
+// agentAtWork returns the run of a task that an agent does for the peer, beside the store of the
+// server and its end of the session of the agent.
+func agentAtWork(t *testing.T) (*memory, *peer, *run, *profiletest.Session) {
+	t.Helper()
+	m, w := newDisk().open(t), newWorker()
+	server, agent := service(t, a2a.Options{Store: m}), service(t, a2a.Options{Workers: kinds(w, "k")})
+	p := script(t, server, alice)
+	toServer, ofServer := connect(t, bob, agent, "spiffe://test/server", server)
+	if err := agent.Declare(t.Context(), toServer, "a", []string{"k"}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	p.send(task("t", "k", ""))
+	return m, p, w.started(t), ofServer
+}
+
 // An agent may be faster than the store for long. Refusals would use up what its
 // connection is allowed of them, and behind that of a partner is everybody.
 func TestRS08AnAgentThatIsFasterThanTheStoreIsNotRefused(t *testing.T) {
 	const events = 300
 	for _, payload := range []int{1, 16 << 10} {
 		synctest.Test(t, func(t *testing.T) {
-			m, w := newDisk().open(t), newWorker()
-			server, agent := service(t, a2a.Options{Store: m}), service(t, a2a.Options{Workers: kinds(w, "k")})
-			p := script(t, server, alice)
-			toServer, ofServer := connect(t, bob, agent, "spiffe://test/server", server)
-			if err := agent.Declare(t.Context(), toServer, "a", []string{"k"}); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			p.send(task("t", "k", ""))
-			r := w.started(t)
+			m, p, r, ofServer := agentAtWork(t)
 			m.gate <- struct{}{}
 			for i := range events {
 				if err := r.event(fmt.Sprint(i), make([]byte, payload)); err != nil {
@@ -626,16 +634,7 @@ func TestRS08AnAgentThatIsFasterThanTheStoreIsNotRefused(t *testing.T) {
 func TestEventsThatComeDuringAWriteAreStoredByTheNext(t *testing.T) {
 	const events = 40
 	synctest.Test(t, func(t *testing.T) {
-		m, w := newDisk().open(t), newWorker()
-		server, agent := service(t, a2a.Options{Store: m}), service(t, a2a.Options{Workers: kinds(w, "k")})
-		p := script(t, server, alice)
-		toServer, _ := connect(t, bob, agent, "spiffe://test/server", server)
-		if err := agent.Declare(t.Context(), toServer, "a", []string{"k"}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		p.send(task("t", "k", ""))
-		r := w.started(t)
+		m, p, r, _ := agentAtWork(t)
 		synctest.Wait()
 		m.gate <- struct{}{}
 		before := m.operations()

@@ -119,11 +119,11 @@ func family(pid int) (time.Duration, error) {
 		}
 	}
 	var used time.Duration
-	for family := []int{pid}; len(family) > 0; family = family[1:] {
-		if more, err := CPU(family[0]); err == nil { // else it has ended
+	for left := []int{pid}; len(left) > 0; left = left[1:] {
+		if more, err := CPU(left[0]); err == nil { // else it has ended
 			used += more
 		}
-		family = append(family, children[int64(family[0])]...)
+		left = append(left, children[int64(left[0])]...)
 	}
 	return used, nil
 }
