@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 var (
@@ -30,7 +31,7 @@ func (s *Store) Export(ctx context.Context, yield func(store.Piece) error) error
 		return store.ErrClosed
 	}
 	s.work.Add(1) // Close waits
-	now, names := s.clock.now(), make([]string, 0, len(s.items))
+	now, names := s.clock.Now(), make([]string, 0, len(s.items))
 	start := &store.Start{Clock: uint64(now), Versions: s.version}
 	for name := range s.items {
 		names = append(names, name)
@@ -86,7 +87,7 @@ func (x *exporting) records(name string) (all [2]*record) {
 	if it == nil {
 		return all
 	}
-	if it.blob != nil && !over(it.blob.expires, x.now) {
+	if it.blob != nil && !clock.Expired(it.blob.expires, x.now) {
 		all[0] = it.blob // also a damaged one: the export must fail
 	}
 	all[1] = it.live(x.now)
@@ -188,7 +189,7 @@ func (s *Store) Import(ctx context.Context, next func() (store.Piece, error)) er
 		}
 		switch p := p.(type) {
 		case *store.Start:
-			s.clock.advance(int64(p.Clock))
+			s.clock.Advance(int64(p.Clock))
 			s.mu.Lock()
 			s.version = p.Versions
 			s.mu.Unlock()

@@ -26,6 +26,7 @@ import (
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // Options configure a Store. Records and Space are required.
@@ -125,7 +126,7 @@ type Store struct {
 	options Options // mu guards the limits in it
 	dir     string
 	lock    *disk.Lock
-	clock   clock
+	clock   *clock.Clock
 	damage  atomic.Pointer[error] // the first damage found
 	writing *fair.Slots           // for writers
 	writers chan []byte           // slots; each is nil or a buffer for reuse

@@ -5,6 +5,7 @@ import (
 
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // item is a name with a part, a blob or pending operations.
@@ -148,7 +149,7 @@ func (s *Store) giveBack(name string, octets uint64, items int) {
 // live returns the part of an item, or nil if it is missing or has expired. The caller
 // holds mu, or is the goroutine of the item.
 func (it *item) live(now int64) *record {
-	if it.part == nil || over(it.part.expires, now) {
+	if it.part == nil || clock.Expired(it.part.expires, now) {
 		return nil
 	}
 	return it.part
@@ -157,7 +158,7 @@ func (it *item) live(now int64) *record {
 // intact returns the blob of an item, or nil if it is missing, has expired or is
 // damaged. The caller holds mu, or is the goroutine of the item.
 func (it *item) intact(now int64) *record {
-	if it.blob == nil || it.damaged || over(it.blob.expires, now) {
+	if it.blob == nil || it.damaged || clock.Expired(it.blob.expires, now) {
 		return nil
 	}
 	return it.blob
@@ -165,7 +166,7 @@ func (it *item) intact(now int64) *record {
 
 // Part implements store.Blobs.
 func (s *Store) Part(name string) (held, mark uint64, tag []byte, ok bool) {
-	now := s.clock.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if it := s.items[name]; it != nil {
@@ -185,7 +186,7 @@ func (s *Store) Blob(name string) (version, size, mark uint64, tag []byte, ok bo
 }
 
 func (s *Store) blob(name string) *record {
-	now := s.clock.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if it := s.items[name]; it != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // lostDir is the subdirectory for unusable files that AcceptDamage keeps.
@@ -175,7 +176,7 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 			return nil, err
 		}
 	}
-	s.clock.begin(s.options.Now, latest)
+	s.clock = clock.New(s.options.Now, latest)
 	return forget, nil
 }
 

@@ -21,7 +21,7 @@ func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle ti
 		if err := checkSizes(name, owner, tag, note); err != nil {
 			return false, err
 		}
-		if it.live(s.clock.now()) != nil {
+		if it.live(s.clock.Now()) != nil {
 			return false, nil
 		}
 		if err := s.discard(it); err != nil { // an expired one
@@ -77,8 +77,8 @@ func (s *Store) create(r *record, note, buf []byte) error {
 
 // touch records the time of the last change of a part.
 func (s *Store) touch(r *record) {
-	r.written = s.clock.now()
-	r.expires = s.clock.after(time.Duration(r.idle))
+	r.written = s.clock.Now()
+	r.expires = s.clock.After(time.Duration(r.idle))
 	r.synced = s.options.Durability == store.Power
 }
 
@@ -99,7 +99,7 @@ func (s *Store) Append(name string, at, mark uint64, data []byte, done func(wrot
 
 // grow performs Appends.
 func (s *Store) grow(it *item, ops []*operation, buf []byte) {
-	was := it.live(s.clock.now())
+	was := it.live(s.clock.Now())
 	if was == nil {
 		return
 	}

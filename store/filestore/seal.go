@@ -10,7 +10,7 @@ import (
 // Seal implements store.Blobs.
 func (s *Store) Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error)) {
 	s.submit(name, &operation{done: done, do: func(it *item, buf []byte) (bool, error) {
-		r := it.live(s.clock.now())
+		r := it.live(s.clock.Now())
 		if r == nil {
 			return false, nil
 		}
@@ -57,7 +57,7 @@ func (s *Store) seal(it *item, r record, keep time.Duration) error {
 	s.version++
 	r.version = s.version
 	s.mu.Unlock()
-	r.written, r.expires, r.idle, r.synced = s.clock.now(), s.clock.after(keep), 0, true
+	r.written, r.expires, r.idle, r.synced = s.clock.Now(), s.clock.After(keep), 0, true
 	if err := s.commit(it, blobRecord, &r); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package filestore
 import (
 	"math"
 	"time"
+
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // sweepEvery is the longest pause of the sweeper. The clock of the store may run
@@ -36,7 +38,7 @@ func (s *Store) mark(end int64) {
 func (s *Store) sweep() {
 	s.sweeps.Lock()
 	defer s.sweeps.Unlock()
-	now := s.clock.now()
+	now := s.clock.Now()
 	var list []*item
 	s.mu.Lock()
 	if s.due > now {
@@ -48,7 +50,7 @@ func (s *Store) sweep() {
 		ended := false
 		for _, r := range []*record{it.part, it.blob} {
 			if r != nil {
-				ended = ended || over(r.expires, now)
+				ended = ended || clock.Expired(r.expires, now)
 				s.mark(r.expires)
 			}
 		}
@@ -73,10 +75,10 @@ func (s *Store) sweep() {
 // expire removes the expired part and blob of an item. A failed removal is repeated later.
 func (s *Store) expire(it *item, now int64) {
 	err := s.rewriteRecords(it)
-	if err == nil && it.part != nil && over(it.part.expires, now) {
+	if err == nil && it.part != nil && clock.Expired(it.part.expires, now) {
 		err = s.discard(it)
 	}
-	if err == nil && it.blob != nil && over(it.blob.expires, now) {
+	if err == nil && it.blob != nil && clock.Expired(it.blob.expires, now) {
 		err = s.remove(it)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // All lists follow an index, so that nothing is sorted: an export of any size needs the memory of
@@ -54,7 +55,7 @@ func (x *exporting) run() error {
 	if err != nil {
 		return err
 	}
-	x.now = x.s.clock.now()
+	x.now = x.s.clock.Now()
 	err = x.give(&store.Start{Clock: uint64(x.now), Versions: uint64(st.versions), Items: uint64(st.ids)})
 	for _, part := range []func() error{x.records, x.logs, x.items} {
 		if err == nil {
@@ -116,7 +117,7 @@ func (x *exporting) records() error {
 	return x.each(func(row []driver.Value) error {
 		space, key := octets(row[5]), octets(row[6])
 		r, err := x.conn.readRecord(x.s, row, space, key)
-		if err != nil || expired(r.expires, x.now) {
+		if err != nil || clock.Expired(r.expires, x.now) {
 			return err
 		}
 		owner, err := x.owner(r.owner)
@@ -157,7 +158,7 @@ func (x *exporting) logs() error {
 
 func (x *exporting) chunk(g *log, k *chunk) (err error) {
 	damaged := x.conn.eachEntry(x.s, g, k, g.trimmed, func(e *entry) bool {
-		if expired(e.expires, x.now) {
+		if clock.Expired(e.expires, x.now) {
 			return true
 		}
 		var owner string

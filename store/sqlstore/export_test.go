@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"strings"
-	"time"
 
 	"github.com/slimwire/swp/store"
 )
@@ -29,12 +28,6 @@ func MarkOf(commits int64, level store.Durability, boot string) []byte {
 
 // BootID is what tells runs of this machine apart.
 var BootID = bootID
-
-// Clock is a clock without a store.
-func Clock(now func() time.Time, floor int64) (read func() int64, expiry func(time.Time) int64) {
-	c := newClock(now, floor)
-	return c.now, c.expiry
-}
 
 // Exports are the statements that list what is exported.
 var Exports = []string{exportRecords, exportLogs, exportChunks, exportLines, exportItems}

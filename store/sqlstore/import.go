@@ -114,8 +114,8 @@ func (i *importing) add(w *writer, p store.Piece) error {
 	}
 	switch p := p.(type) {
 	case *store.Start:
-		w.s.clock.advance(int64(p.Clock))
-		w.now = w.s.clock.now()
+		w.s.clock.Advance(int64(p.Clock))
+		w.now = w.s.clock.Now()
 		w.state.versions, w.state.ids = int64(p.Versions), int64(p.Items)
 		return nil
 	case *store.Record:

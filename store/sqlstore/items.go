@@ -138,7 +138,7 @@ func (s *Store) Item(ctx context.Context, space, id string) (queue, state string
 		return "", "", 0, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		now := s.clock.now()
+		now := s.clock.Now()
 		it, err := c.findItem(s, space, id, now)
 		if it == nil || err != nil {
 			return err
@@ -186,7 +186,7 @@ func (s *Store) Data(ctx context.Context, space, id string) (data []byte, err er
 		return nil, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		it, err := c.findItem(s, space, id, s.clock.now())
+		it, err := c.findItem(s, space, id, s.clock.Now())
 		if it == nil || it.done || err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 const (
@@ -206,10 +207,10 @@ func (l *lease) take(w *writer, it *item) error {
 	} else {
 		it.tries++
 	}
-	l.gone = expired(it.expires, w.now)
+	l.gone = clock.Expired(it.expires, w.now)
 	w.state.versions++
 	l.was = position{it.owner, it.due, it.n}
-	it.lease, it.due = w.state.versions, w.s.clock.expiry(l.until)
+	it.lease, it.due = w.state.versions, w.s.clock.Expiry(l.until)
 	l.item = it
 	return w.updateItem(it)
 }
@@ -235,6 +236,6 @@ func (l *lease) look(w *writer, queries ...query) error {
 			next = at
 		}
 	}
-	l.next = w.s.clock.wall(next)
+	l.next = w.s.clock.Time(next)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 const (
@@ -277,7 +278,7 @@ func (a *add) makeRoom(w *writer, g *log, payer *owner) (fresh bool, err error) 
 
 // write appends an entry, unless the log has one with its id.
 func (a *add) write(w *writer, g *log, payer *owner, i int) error {
-	e := entry{seq: g.last + 1, owner: payer.id, expires: w.s.clock.expiry(a.expires), data: a.entries[i].Data}
+	e := entry{seq: g.last + 1, owner: payer.id, expires: w.s.clock.Expiry(a.expires), data: a.entries[i].Data}
 	if id := a.entries[i].ID; id != "" {
 		e.id = []byte(id)
 		if fresh, err := a.name(w, g, &e, i); !fresh || err != nil {
@@ -319,7 +320,7 @@ func (a *add) find(w *writer, g *log, i int) (known bool, err error) {
 		return false, err
 	case e == nil || !bytes.Equal(e.id, id):
 		return false, w.s.damaged("entry %d of log %q in space %q", number(row[0]), g.name, g.space)
-	case e.seq <= g.trimmed || expired(e.expires, w.now):
+	case e.seq <= g.trimmed || clock.Expired(e.expires, w.now):
 		return false, w.removeEntry(g, k, e)
 	}
 	a.results[i] = store.AppendResult{Seq: uint64(e.seq), Equal: bytes.Equal(e.data, a.entries[i].Data)}
@@ -435,12 +436,12 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 				return err
 			}
 			from = max(from, g.trimmed)
-			now := s.clock.now()
+			now := s.clock.Now()
 			return c.rows(func(row []driver.Value) bool {
 				rows++
 				k := readChunk(row)
 				fault = c.eachEntry(s, g, k, from, func(e *entry) bool {
-					if !expired(e.expires, now) {
+					if !clock.Expired(e.expires, now) {
 						page = append(page, *e)
 					}
 					return true
@@ -483,10 +484,10 @@ func (s *Store) Span(ctx context.Context, space, name string) (first, last uint6
 			return err
 		}
 		last = uint64(max(g.kept, g.trimmed, number(row[0])))
-		now := s.clock.now()
+		now := s.clock.Now()
 		return c.rows(func(row []driver.Value) bool {
 			for r := readChunk(row).entries(); first == 0 && r.next(); {
-				if r.entry.seq > g.trimmed && !expired(r.entry.expires, now) {
+				if r.entry.seq > g.trimmed && !clock.Expired(r.entry.expires, now) {
 					first = uint64(r.entry.seq)
 				}
 			}

@@ -68,7 +68,7 @@ func (e *enqueue) apply(w *writer) error {
 	}
 	it := &item{
 		space: []byte(e.space), id: []byte(e.id), mark: []byte(e.mark), due: w.now,
-		expires: w.s.clock.expiry(e.expires), keep: w.s.clock.expiry(e.keep), size: int64(len(e.data)),
+		expires: w.s.clock.Expiry(e.expires), keep: w.s.clock.Expiry(e.keep), size: int64(len(e.data)),
 	}
 	more := it.cost(len(e.queue))
 	if err := w.makeRoom(payer, more); err != nil {
@@ -115,7 +115,7 @@ func (s *Store) Nack(space, id string, lease uint64, due time.Time, counts bool,
 	s.queue.submit(&leaseEnd{
 		space: space, id: id, lease: lease, tell: done, invalid: checkSizes(space, id, "", "", 0),
 		then: func(w *writer, it *item) error {
-			it.lease, it.due = 0, max(w.s.clock.expiry(due), w.now)
+			it.lease, it.due = 0, max(w.s.clock.Expiry(due), w.now)
 			if !counts && it.tries > 0 {
 				it.tries--
 			}
@@ -133,7 +133,7 @@ func (s *Store) Move(space, id string, lease uint64, queue string, data []byte, 
 		space: space, id: id, lease: lease, tell: done, octets: len(queue) + len(data),
 		invalid: checkItem(space, queue, id, "", "", len(data)),
 		then: func(w *writer, it *item) error {
-			return w.move(it, queue, data, w.s.clock.expiry(expires))
+			return w.move(it, queue, data, w.s.clock.Expiry(expires))
 		},
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 const (
@@ -110,7 +111,7 @@ func (p *put) apply(w *writer) error {
 func (p *put) cost(value []byte) int64 { return cost(len(p.space)+len(p.key), len(value)) }
 
 func (p *put) write(w *writer, statement string, payer *owner, more int64) error {
-	version, expires := w.state.versions+1, w.s.clock.expiry(p.expires)
+	version, expires := w.state.versions+1, w.s.clock.Expiry(p.expires)
 	if payer.id == 0 {
 		w.number(payer)
 	}
@@ -133,7 +134,7 @@ func (w *writer) record(space, key []byte) (*record, error) {
 		return nil, err
 	}
 	r, err := w.conn.readRecord(w.s, row, space, key)
-	if err == nil && expired(r.expires, w.now) {
+	if err == nil && clock.Expired(r.expires, w.now) {
 		return nil, w.removeRecord(space, key, r.owner, cost(len(space)+len(key), len(r.value)))
 	}
 	return r, err
@@ -206,7 +207,7 @@ func (s *Store) Get(ctx context.Context, space, key string) (version uint64, val
 			return err
 		}
 		r, err := c.readRecord(s, row, []byte(space), []byte(key))
-		if err == nil && !expired(r.expires, s.clock.now()) {
+		if err == nil && !clock.Expired(r.expires, s.clock.Now()) {
 			version, value = uint64(r.version), r.value
 		}
 		return err
@@ -236,7 +237,7 @@ func (s *Store) Scan(ctx context.Context, space, prefix, after string,
 		var fault error
 		octetsRead, rows := 0, 0
 		err := s.read(ctx, func(c *conn) error {
-			now := s.clock.now()
+			now := s.clock.Now()
 			return c.rows(func(row []driver.Value) bool {
 				key := octets(row[5])
 				if !bytes.HasPrefix(key, []byte(prefix)) {
@@ -248,7 +249,7 @@ func (s *Store) Scan(ctx context.Context, space, prefix, after string,
 					return false
 				}
 				from = append(slices.Clip(key), 0)
-				if !expired(r.expires, now) {
+				if !clock.Expired(r.expires, now) {
 					page = append(page, item{key, r})
 				}
 				octetsRead += len(key) + len(r.value)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -183,60 +182,6 @@ func TestTheLogIsWrittenBack(t *testing.T) {
 		t.Errorf("the log grew to %d octets while 100 MiB were written", largest)
 	}
 	t.Logf("the log grew to %.1f MiB while 100 MiB were written", float64(largest)/(1<<20))
-}
-
-func TestST07ClockDoesNotFollowTheWallClock(t *testing.T) {
-	start := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	now := start
-	read, _ := sqlstore.Clock(func() time.Time { return now }, 0)
-	if read() != start.UnixNano() {
-		t.Errorf("the clock begins at %d, want the wall clock", read())
-	}
-	now = start.Add(time.Hour)
-	if read() != now.UnixNano() {
-		t.Error("the clock does not advance")
-	}
-	now = start
-	if at := start.Add(time.Hour).UnixNano(); read() != at {
-		t.Errorf("the clock went back to %d from %d", read(), at)
-	}
-
-	// The store was last written an hour ahead of this wall clock.
-	floor := start.Add(time.Hour).UnixNano()
-	now = start
-	read, expiry := sqlstore.Clock(func() time.Time { return now }, floor)
-	if read() != floor {
-		t.Errorf("the clock begins at %d, before %d", read(), floor)
-	}
-	// Callers say a time on the wall clock; what they mean is a distance.
-	if got := expiry(now.Add(time.Minute)); got != floor+int64(time.Minute) {
-		t.Errorf("a minute from now is %d after now", got-floor)
-	}
-
-	for _, c := range []struct {
-		name string
-		at   time.Time
-		want int64
-	}{
-		{"never", time.Time{}, 0},
-		{"far future", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), math.MaxInt64},
-		{"far past", time.Unix(-1<<50, 0), 1},
-	} {
-		if got := expiry(c.at); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
-}
-
-// A reading of time.Now is placed by its monotonic part: the wall part may be
-// anything.
-func TestST07ExpiryIsPlacedByTheMonotonicClock(t *testing.T) {
-	read, expiry := sqlstore.Clock(time.Now, 0)
-	before := read()
-	at := expiry(time.Now().Add(time.Hour))
-	if away := time.Duration(at - before); away < time.Hour || away > time.Hour+time.Minute {
-		t.Errorf("an hour from now is %v from now", away)
-	}
 }
 
 func TestOtherBoundsHoldForWhatComesFromThenOn(t *testing.T) {

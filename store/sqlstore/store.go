@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // Options configure a Store. The zero value is a store in memory.
@@ -96,7 +97,7 @@ type Store struct {
 	file    string // empty: in memory
 	lock    *disk.Lock
 	mark    *marker
-	clock   *clock
+	clock   *clock.Clock
 	queue   queue
 	rooms   sync.Map   // *room by logName: queues with a limit of their own
 	readers chan *conn // slots; for nil a connection is opened

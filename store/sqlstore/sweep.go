@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 const (
@@ -65,10 +66,10 @@ func (w *writer) due(expires int64) {
 func (w *writer) sweepSome(busy bool) time.Duration {
 	sw := &w.sweeper
 	now := time.Now()
-	due := sw.garbage || sw.next <= w.s.clock.now()
+	due := sw.garbage || sw.next <= w.s.clock.Now()
 	switch {
 	case !due:
-		return time.Duration(min(sw.next-w.s.clock.now(), int64(time.Minute)))
+		return time.Duration(min(sw.next-w.s.clock.Now(), int64(time.Minute)))
 	case now.Before(sw.wait):
 		return sw.wait.Sub(now)
 	case busy && now.Sub(sw.ran) < busyPause:
@@ -165,7 +166,7 @@ func (w *writer) sweepChunks(limit int) error {
 		}
 		k, all := readChunk(row), true
 		err = w.conn.eachEntry(w.s, g, k, 0, func(e *entry) bool {
-			all = all && expired(e.expires, w.now)
+			all = all && clock.Expired(e.expires, w.now)
 			return all
 		})
 		if err == nil && !all {
@@ -200,7 +201,7 @@ func (w *writer) sweepItems(limit int) error {
 func (w *writer) sweepExpired(list string, after []driver.Value, limit int, remove func(at []driver.Value) (int, error)) error {
 	var due [][]driver.Value
 	err := w.conn.rows(func(row []driver.Value) bool {
-		if expires := number(row[0]); !expired(expires, w.now) {
+		if expires := number(row[0]); !clock.Expired(expires, w.now) {
 			w.due(expires)
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // View reads a store that was closed. It neither changes nor locks anything: if a process
@@ -50,7 +51,7 @@ func OpenView(dir string) (*View, error) {
 		_ = c.close()
 		return nil, s.asDamage(err)
 	}
-	s.clock = newClock(s.options.Now, st.clock)
+	s.clock = clock.New(s.options.Now, st.clock)
 	s.readers = make(chan *conn, 1)
 	s.readers <- c
 	return &View{s}, nil

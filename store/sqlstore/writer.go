@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
 )
 
 // Limits of one transaction. Operations submitted during a commit go into the next one.
@@ -66,7 +67,7 @@ func (w *writer) load() (err error) {
 	if err = w.countLines(); err != nil {
 		return err
 	}
-	w.s.clock = newClock(w.s.options.Now, w.state.clock)
+	w.s.clock = clock.New(w.s.options.Now, w.state.clock)
 	return nil
 }
 
@@ -177,7 +178,7 @@ func (w *writer) transact(work func() error) error {
 		}
 	}
 	before := w.state
-	w.now = w.s.clock.now()
+	w.now = w.s.clock.Now()
 	_, err := w.conn.exec("BEGIN IMMEDIATE")
 	began := err == nil
 	if began {
