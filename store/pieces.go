@@ -173,6 +173,21 @@ func (p *Blob) Check() error {
 // Check implements Piece.
 func (p *Octets) Check() error { return within(octets("data", p.Data, MaxValue)) }
 
+// Yielding returns yield with the checks that every Export needs: it returns ErrClosed after gone was
+// closed, and the error of ctx after its end.
+func Yielding(ctx context.Context, gone <-chan struct{}, yield func(Piece) error) func(Piece) error {
+	return func(p Piece) error {
+		select {
+		case <-gone:
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		default:
+			return yield(p)
+		}
+	}
+}
+
 // Pieces returns next with the checks that every Import needs: each piece is within its limits
 // and fits those before it. Only what needs a look-up, such as that no key comes twice, is left
 // to the engine.

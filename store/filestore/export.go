@@ -41,8 +41,8 @@ func (s *Store) Export(ctx context.Context, yield func(store.Piece) error) error
 	slices.Sort(names)
 	buf := borrow(s.readers)
 	defer func() { s.readers <- buf }()
-	x := &exporting{ctx: ctx, s: s, yield: yield, buf: buf, now: now}
-	if err := x.give(start); err != nil {
+	x := &exporting{s: s, yield: store.Yielding(ctx, s.gone, yield), buf: buf, now: now}
+	if err := x.yield(start); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -61,22 +61,10 @@ func Spaces(space string) []string {
 
 // exporting is an export.
 type exporting struct {
-	ctx   context.Context
 	s     *Store
 	yield func(store.Piece) error
 	buf   []byte
 	now   int64
-}
-
-func (x *exporting) give(p store.Piece) error {
-	select {
-	case <-x.s.gone:
-		return store.ErrClosed
-	case <-x.ctx.Done():
-		return x.ctx.Err()
-	default:
-		return x.yield(p)
-	}
 }
 
 // records returns the records of the blob and the part of a name; nil for none.
@@ -134,14 +122,14 @@ func (x *exporting) file(name string, r *record, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	err = x.give(&store.Blob{
+	err = x.yield(&store.Blob{
 		Name: name, Owner: r.owner, Version: r.version, Mark: r.mark, Changed: uint64(r.written), Expires: uint64(r.expires),
 		Idle: uint64(r.idle), Size: r.held(), Tag: r.tag, Note: note,
 	})
 	if err != nil {
 		return err
 	}
-	return x.octets(name, r, f, uint64(r.note), r.size, func(data []byte) error { return x.give(&store.Octets{Data: data}) })
+	return x.octets(name, r, f, uint64(r.note), r.size, func(data []byte) error { return x.yield(&store.Octets{Data: data}) })
 }
 
 // octets calls f with the octets of a file from from up to to.

@@ -28,7 +28,7 @@ var (
 // Export implements store.Exporter. It uses one of Options.Readers until it ends. Until then the
 // write-ahead log cannot restart, and grows with each write.
 func (s *Store) Export(ctx context.Context, yield func(store.Piece) error) error {
-	x := &exporting{ctx: ctx, s: s, yield: yield, names: make(map[int64]string)}
+	x := &exporting{s: s, yield: store.Yielding(ctx, s.gone, yield), names: make(map[int64]string)}
 	err := s.read(ctx, func(c *conn) error {
 		x.conn = c
 		return x.run()
@@ -38,7 +38,6 @@ func (s *Store) Export(ctx context.Context, yield func(store.Piece) error) error
 
 // exporting is an export. Its methods return errEnded if refused has the reason.
 type exporting struct {
-	ctx   context.Context
 	s     *Store
 	conn  *conn
 	yield func(store.Piece) error
@@ -66,15 +65,7 @@ func (x *exporting) run() error {
 }
 
 func (x *exporting) give(p store.Piece) error {
-	select {
-	case <-x.s.gone:
-		x.refused = store.ErrClosed
-	case <-x.ctx.Done():
-		x.refused = x.ctx.Err()
-	default:
-		x.refused = x.yield(p)
-	}
-	if x.refused != nil {
+	if x.refused = x.yield(p); x.refused != nil {
 		return errEnded
 	}
 	return nil
