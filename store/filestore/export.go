@@ -169,7 +169,9 @@ func (s *Store) Import(ctx context.Context, next func() (store.Piece, error)) er
 		p, err := next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			s.versions.Lock()
+			defer s.versions.Unlock()
+			return s.reserve(s.version)
 		case err != nil:
 			return err
 		case ctx.Err() != nil:

@@ -134,6 +134,10 @@ type Store struct {
 	probes  chan struct{} // one slot
 	sweeps  sync.Mutex    // held by a sweep; locked before mu
 
+	versions sync.Mutex // locked before mu
+	reserved uint64     // the largest version that can be given without reserve; versions guards it
+	counter  item       // its blob record, with an empty name, has reserved as its version; versions guards it
+
 	mu      sync.Mutex
 	items   map[string]*item
 	used    fair.Shares // octets, by owner
@@ -141,7 +145,7 @@ type Store struct {
 	due     int64       // nothing expires before
 	waiting fair.Shares // pending operations, by owner
 	octets  fair.Shares // of those
-	version uint64
+	version uint64      // the last one given; nextVersion holds versions too
 	closed  bool
 	work    sync.WaitGroup // goroutines of names, and the sweeper
 	gone    chan struct{}  // closed when Close begins

@@ -141,41 +141,46 @@ func (s *Store) load(ctx context.Context) error {
 // functions remove unreadable records.
 func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err error) {
 	latest := int64(0)
+	read := func(it *item, which int, version uint64, value []byte) error {
+		it.stored[which] = version
+		r, err := decodeRecord(value)
+		switch {
+		case errors.Is(err, store.ErrVersion):
+			return fmt.Errorf("%w: %s: the record of %q", err, s.dir, it.name)
+		case err != nil:
+			if err = s.damaged(it.name, "%w", err); !s.options.AcceptDamage {
+				return err
+			}
+			forget = append(forget, func() error { return s.commit(it, which, nil) })
+			return nil
+		case which == partRecord:
+			it.part = r
+		default:
+			it.blob = r
+		}
+		latest = max(latest, r.written)
+		s.version = max(s.version, r.version)
+		return nil
+	}
 	for which := range 2 {
 		var bad error
 		err = s.options.Records.Scan(ctx, s.space(which), "", "", func(name string, version uint64, value []byte) bool {
-			r, err := decodeRecord(value)
-			if errors.Is(err, store.ErrVersion) {
-				bad = fmt.Errorf("%w: %s: the record of %q", err, s.dir, name)
-				return false
-			}
-			if err != nil {
-				err = s.damaged(name, "%w", err)
-				if !s.options.AcceptDamage {
-					bad = err
-					return false
-				}
-				r = nil
-			}
-			it := s.item(name)
-			it.stored[which] = version
-			if r == nil {
-				forget = append(forget, func() error { return s.commit(it, which, nil) })
-				return true
-			}
-			if which == partRecord {
-				it.part = r
-			} else {
-				it.blob = r
-			}
-			latest = max(latest, r.written)
-			s.version = max(s.version, r.version)
-			return true
+			bad = read(s.item(name), which, version, value)
+			return bad == nil
 		})
 		if err = cmp.Or(err, bad); err != nil {
 			return nil, err
 		}
 	}
+	// The empty name is not greater than itself: Scan does not return this record.
+	version, value, err := s.options.Records.Get(ctx, s.options.Space, s.counter.name)
+	if err == nil && version != 0 {
+		err = read(&s.counter, blobRecord, version, value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.reserved = s.version
 	s.clock = clock.New(s.options.Now, latest)
 	return forget, nil
 }

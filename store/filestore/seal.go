@@ -53,12 +53,12 @@ func (s *Store) verify(it *item, r *record, sum [32]byte, buf []byte) (same bool
 // seal makes a part the blob of its name. After a crash between the two commits a part and
 // a blob have the same file; Open then drops the part.
 func (s *Store) seal(it *item, r record, keep time.Duration) error {
-	s.mu.Lock()
-	s.version++
-	r.version = s.version
-	s.mu.Unlock()
+	var err error
+	if r.version, err = s.nextVersion(); err != nil {
+		return err
+	}
 	r.written, r.expires, r.idle, r.synced = s.clock.Now(), s.clock.After(keep), 0, true
-	if err := s.commit(it, blobRecord, &r); err != nil {
+	if err = s.commit(it, blobRecord, &r); err != nil {
 		return err
 	}
 	old := it.blob
@@ -71,6 +71,36 @@ func (s *Store) seal(it *item, r record, keep time.Duration) error {
 		s.drop(old)
 	}
 	_ = s.commit(it, partRecord, nil) // if it fails, the next operation repeats it
+	return nil
+}
+
+// versionsAhead is how many versions are reserved at once: so many blobs are sealed for one more record
+// that is written.
+const versionsAhead = 1024
+
+// nextVersion returns a version that no blob has had, also no blob that was removed before the store was
+// opened.
+func (s *Store) nextVersion() (uint64, error) {
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	if s.version == s.reserved {
+		if err := s.reserve(s.version + versionsAhead); err != nil {
+			return 0, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	return s.version, nil
+}
+
+// reserve stores that versions up to upTo may have been given: after Open, blobs get larger ones. The
+// caller holds versions.
+func (s *Store) reserve(upTo uint64) error {
+	if err := s.commit(&s.counter, blobRecord, &record{version: upTo}); err != nil {
+		return err
+	}
+	s.reserved = upTo
 	return nil
 }
 

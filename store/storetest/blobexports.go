@@ -114,6 +114,15 @@ var blobExports = []blobTest{
 		k.wantSame("what the import shows", k.observed(), other.observed())
 		k.wantSame("answers", k.answers(), other.answers())
 	}},
+	{name: "AnImportDoesNotGiveAVersionAgain", run: func(k *blobKit) {
+		newest := k.put("a", "octets")
+		k.did("Remove", k.remove(newest))
+		other := k.copied()
+		other.reopen()
+		if version := other.put("a", "octets"); version <= newest {
+			k.Errorf("version %d after an import and a removed blob, want more than %d", version, newest)
+		}
+	}},
 	{name: "AnImportedPartIsDiscardedInItsTime", run: func(k *blobKit) {
 		k.did("Begin", k.begin("part", "owner", 0, "note"))
 		k.pass(idle / 2)
@@ -138,6 +147,8 @@ var blobExports = []blobTest{
 		k.wantErr("Import into what is exported", imported(k.kit, k.blobs, file), store.ErrUsed)
 		k.did("Remove", k.remove(0))
 		k.wantErr("Import after the blob was removed", imported(k.kit, k.blobs, file), store.ErrUsed)
+		k.reopen()
+		k.wantErr("Import after the store was opened again", imported(k.kit, k.blobs, file), store.ErrUsed)
 	}},
 	{name: "AnImportRefusesPiecesThatDoNotFit", run: func(k *blobKit) {
 		start := &store.Start{Clock: 1, Versions: 10}

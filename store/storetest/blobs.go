@@ -374,6 +374,34 @@ var blobs = []blobTest{
 			k.Errorf("version %d of another blob after %d", next, first)
 		}
 	}},
+	{name: "AVersionIsNotGivenAgain", run: func(k *blobKit) {
+		newest := k.put("a", "octets")
+		next := func(after string) {
+			k.Helper()
+			version := k.put("a", "octets")
+			if version <= newest {
+				k.Errorf("version %d after %s, want more than %d", version, after, newest)
+			}
+			newest = version
+		}
+		k.did("Remove", k.remove(newest))
+		next("the newest blob was removed")
+		k.did("Remove", k.remove(newest))
+		k.reopen()
+		next("the newest blob was removed, and the store opened again")
+		k.did("Begin", k.begin("a", "owner", 0, ""))
+		k.did("Seal", k.seal("a", "", time.Hour))
+		newest, _, _, _, _ = k.blobs.Blob("a")
+		k.pass(time.Hour)
+		k.reopen()
+		next("the newest blob has expired, and the store was opened again")
+		for range 3 {
+			k.did("Remove", k.remove(newest))
+			k.reopen()
+			k.reopen()
+			next("the store was opened twice")
+		}
+	}},
 	{name: "ABlobThatIsReplacedWhileItIsReadIsNotDamaged", run: func(k *blobKit) {
 		const octets, puts = 100_000, 10
 		whole := text(octets)
