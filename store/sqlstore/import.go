@@ -196,13 +196,6 @@ func (i *importing) entry(w *writer, p *store.LogEntry) error {
 }
 
 func (i *importing) item(w *writer, p *store.Item) error {
-	there, err := w.conn.row(itemByID, []byte(p.Space), []byte(p.ID))
-	if err != nil {
-		return err
-	}
-	if there != nil {
-		return fmt.Errorf("sqlstore: item %q of space %q comes twice", p.ID, p.Space)
-	}
 	q, err := w.makeLine(p.Space, p.Queue)
 	if err != nil {
 		return err
@@ -216,13 +209,16 @@ func (i *importing) item(w *writer, p *store.Item) error {
 		return err
 	}
 	it.owner = o.id
-	if err := w.writeItem(it, p.Data); err != nil {
+	fresh, err := w.writeItem(it, p.Data)
+	switch {
+	case err != nil:
 		return err
-	}
-	if it.done {
+	case !fresh:
+		return fmt.Errorf("sqlstore: item %q of space %q comes twice", p.ID, p.Space)
+	case it.done:
 		w.lines.count(q, 0, 1, 0)
 		w.due(it.keep)
-	} else {
+	default:
 		w.lines.came(q, o, it)
 	}
 	return nil

@@ -15,8 +15,9 @@ const (
 	itemByNumber = `SELECT ` + itemColumns + ` FROM item WHERE line = ? AND n = ?`
 	itemsOfLine  = `SELECT ` + itemColumns + ` FROM item WHERE line = ? AND n > ? AND done = 0 ORDER BY n LIMIT ?`
 	idsAfter     = `SELECT id FROM item WHERE space = ? AND id > ? ORDER BY id LIMIT ?`
-	insertItem   = `INSERT INTO item (` + itemColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	updateItem   = `UPDATE item SET done = ?, lease = ?, tries = ?, due = ?, expires = ?, size = ?, sum = ? WHERE line = ? AND n = ?`
+	insertItem   = `INSERT OR IGNORE INTO item (` + itemColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateLease  = `UPDATE item SET lease = ?, tries = ?, due = ?, sum = ? WHERE line = ? AND n = ?`
+	finishItem   = `UPDATE item SET done = 1, lease = 0, due = 0, expires = 0, size = 0, sum = ? WHERE line = ? AND n = ?`
 	deleteItem   = `DELETE FROM item WHERE line = ? AND n = ?`
 	selectBody   = `SELECT sum, data FROM body WHERE n = ?`
 	insertBody   = `INSERT INTO body (n, sum, data) VALUES (?, ?, ?)`
@@ -93,31 +94,37 @@ func (c *conn) findItem(s *Store, space, id string, now int64) (*item, error) {
 	return it, err
 }
 
-// insertItem writes a new item with its data.
-func (w *writer) insertItem(it *item, data []byte) error {
+// insertItem writes a new item with its data. It returns false and writes nothing if the space knows
+// the id.
+func (w *writer) insertItem(it *item, data []byte) (fresh bool, err error) {
 	w.state.ids++
 	it.n, it.size = w.state.ids, int64(len(data))
 	return w.writeItem(it, data)
 }
 
-// writeItem writes the rows of an item that has its number.
-func (w *writer) writeItem(it *item, data []byte) error {
-	_, err := w.conn.exec(insertItem, it.line, it.n, it.space, it.id, given(it.mark), it.owner, flag(it.done), it.lease, it.tries,
+// writeItem is insertItem for an item that has its number.
+func (w *writer) writeItem(it *item, data []byte) (fresh bool, err error) {
+	n, err := w.conn.exec(insertItem, it.line, it.n, it.space, it.id, given(it.mark), it.owner, flag(it.done), it.lease, it.tries,
 		it.due, it.expires, it.keep, it.size, w.conn.sumItem(it))
-	if err == nil && !it.done {
+	if n == 0 || err != nil {
+		return false, err
+	}
+	if !it.done {
 		_, err = w.conn.exec(insertBody, it.n, w.conn.sumBody(it.n, data), given(data))
 	}
-	return err
+	return true, err
 }
 
-// updateItem writes the state of an item.
-func (w *writer) updateItem(it *item) error {
-	_, err := w.conn.exec(updateItem, flag(it.done), it.lease, it.tries, it.due, it.expires, it.size, w.conn.sumItem(it), it.line, it.n)
+// updateLease writes the lease of an item. It sets no other column, because SQLite writes each index
+// with a column that a statement sets.
+func (w *writer) updateLease(it *item) error {
+	_, err := w.conn.exec(updateLease, it.lease, it.tries, it.due, w.conn.sumItem(it), it.line, it.n)
 	return err
 }
 
 // removeItem removes an item, its data and its id.
 func (w *writer) removeItem(it *item) error {
+	w.lines.lookAgain()
 	q, err := w.lineByID(it.line)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"time"
 
@@ -20,11 +21,12 @@ const (
 	nextReturn = `SELECT min(due) FROM item WHERE space = ? AND expires > 0 AND expires <= ? AND lease > 0`
 )
 
-// How many items are read to find an undamaged one. The number is part of the statement
-// text, because SQLite compiles a statement with a bound LIMIT again each time.
+// How many items are read to find one: several after a damaged one, and for leases that follow one
+// of the same transaction. The number is part of the statement text, because SQLite compiles a
+// statement with a bound LIMIT again each time.
 const (
-	undamaged    = "1"
-	damagedAhead = "16"
+	first   = "1"
+	several = "16"
 )
 
 // lease is a pending Lease, LeaseExpired or LeaseItem.
@@ -99,7 +101,7 @@ func (l *lease) apply(w *writer) error {
 		if w.lines.space([]byte(l.space)).total == 0 {
 			return nil
 		}
-		found, err := l.find(w, expiredItems, []byte(l.space), w.now, w.now)
+		found, err := l.find(w, new(ahead), expiredItems, []byte(l.space), w.now, w.now)
 		if found || err != nil {
 			return err
 		}
@@ -113,7 +115,7 @@ func (l *lease) apply(w *writer) error {
 	}
 	found, err := l.inTurn(w, q)
 	if !found && err == nil {
-		found, err = l.find(w, dueItems, q.id, w.now)
+		found, err = l.find(w, w.lines.ahead(q, 0), dueItems, q.id, w.now)
 	}
 	if found || err != nil {
 		return err
@@ -143,7 +145,7 @@ func (l *lease) inTurn(w *writer, q *line) (found bool, err error) {
 			continue
 		}
 		h.turns.Push(name, name)
-		found, err = l.find(w, dueItemsOf, q.id, from.due, from.n, w.now, from.owner)
+		found, err = l.find(w, w.lines.ahead(q, from.owner), dueItemsOf, q.id, from.due, from.n, w.now, from.owner)
 		switch {
 		case err != nil:
 			return false, err
@@ -156,29 +158,51 @@ func (l *lease) inTurn(w *writer, q *line) (found bool, err error) {
 	return false, nil
 }
 
+// ahead has the next items of a list, read by an earlier lease of this transaction.
+type ahead struct {
+	items []*item
+	limit string // of the next reading
+}
+
 // find takes the first undamaged item of a list.
-func (l *lease) find(w *writer, list string, args ...driver.Value) (found bool, err error) {
-	for limit := undamaged; ; limit = damagedAhead {
-		rows := 0
-		var it *item
+func (l *lease) find(w *writer, list *ahead, query string, args ...driver.Value) (found bool, err error) {
+	for read := ""; ; {
 		var fault error
-		err = w.conn.rows(func(row []driver.Value) bool {
-			rows++
-			it, fault = w.conn.readItem(w.s, row)
-			if fault == nil && it.size <= int64(l.most) {
+		for len(list.items) > 0 {
+			it := list.items[0]
+			list.items = list.items[1:]
+			if it.size <= int64(l.most) {
 				l.data, fault = w.conn.readBody(w.s, it)
 			}
-			return fault != nil && !isFailed(fault)
-		}, list+limit, args...)
+			if fault == nil {
+				return true, l.take(w, it)
+			}
+			if isFailed(fault) {
+				return false, fault
+			}
+		}
+		if read == several && fault != nil {
+			return false, fault
+		}
+		read = cmp.Or(list.limit, first)
+		list.limit = several
+		rows := 0
+		err = w.conn.rows(func(row []driver.Value) bool {
+			rows++
+			it, damage := w.conn.readItem(w.s, row)
+			if damage == nil {
+				list.items = append(list.items, it)
+			}
+			fault = cmp.Or(fault, damage)
+			return true
+		}, query+read, args...)
 		switch {
 		case err != nil:
 			return false, err
 		case rows == 0:
 			return false, nil
-		case isFailed(fault), fault != nil && limit == damagedAhead:
+		case len(list.items) == 0 && read == several:
 			return false, fault
-		case fault == nil:
-			return true, l.take(w, it)
 		}
 	}
 }
@@ -204,15 +228,18 @@ func (l *lease) take(w *writer, it *item) error {
 			return err
 		}
 		l.name = q.name
+		w.lines.lookAgain()
 	} else {
 		it.tries++
 	}
 	l.gone = clock.Expired(it.expires, w.now)
 	w.state.versions++
+	w.leased.end(it.lease)
 	l.was = position{it.owner, it.due, it.n}
 	it.lease, it.due = w.state.versions, w.s.clock.Expiry(l.until)
 	l.item = it
-	return w.updateItem(it)
+	w.leased.begin(it)
+	return w.updateLease(it)
 }
 
 // query is a statement and its arguments.

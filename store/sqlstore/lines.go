@@ -26,9 +26,10 @@ type line struct {
 	live, kept  int64 // unfinished items, and all
 	space, name []byte
 	of          *remembered
-	room        *room // nil: the limit of the store applies
-	held        *held // nil: not known
-	written     bool  // it has a row
+	room        *room            // nil: the limit of the store applies
+	held        *held            // nil: not known
+	ahead       map[int64]*ahead // due items by owner, and of all owners with 0
+	written     bool             // it has a row
 	changed     bool
 }
 
@@ -46,6 +47,7 @@ type lines struct {
 	changed []*line
 	spaces  map[string]*remembered // all
 	counted []*remembered          // the changed ones
+	looked  []*line                // those with items ahead
 
 	waiting, settled tally // now, and as of the last commit
 	rooms            rooms
@@ -77,6 +79,7 @@ func (l *lines) forget() {
 	l.counted = l.counted[:0]
 	l.waiting = l.settled
 	l.rooms.forget()
+	l.lookAgain()
 }
 
 // markCommitted marks the counts as committed.
@@ -87,10 +90,34 @@ func (l *lines) markCommitted(s *Store) {
 	}
 	l.counted = l.counted[:0]
 	l.settled = l.waiting
+	l.lookAgain()
 	if len(l.byID) > maxLines {
 		clear(l.byName)
 		clear(l.byID)
 	}
+}
+
+// ahead returns the items that were read ahead of a queue for the leases of this transaction.
+func (l *lines) ahead(q *line, owner int64) *ahead {
+	if q.ahead == nil {
+		q.ahead = make(map[int64]*ahead)
+	}
+	a := q.ahead[owner]
+	if a == nil {
+		a = new(ahead)
+		q.ahead[owner] = a
+		l.looked = append(l.looked, q)
+	}
+	return a
+}
+
+// lookAgain forgets the items that were read ahead. It follows each change of an item without a lease
+// and the end of a transaction.
+func (l *lines) lookAgain() {
+	for _, q := range l.looked {
+		clear(q.ahead)
+	}
+	l.looked = l.looked[:0]
 }
 
 func (l *lines) space(name []byte) *remembered {
@@ -136,6 +163,7 @@ func (h *held) enter(at position) {
 
 // returned notes that an item is due again.
 func (l *lines) returned(it *item) {
+	l.lookAgain()
 	if q := l.byID[it.line]; q != nil && q.held != nil {
 		q.held.enter(position{it.owner, it.due, it.n - 1})
 	}

@@ -42,28 +42,8 @@ func (e *enqueue) apply(w *writer) error {
 	if e.invalid != nil {
 		return e.invalid
 	}
-	row, err := w.conn.row(itemByID, []byte(e.space), []byte(e.id))
-	if err != nil {
-		return err
-	}
-	if row != nil {
-		there, err := w.conn.readItem(w.s, row)
-		if err != nil {
-			return err
-		}
-		if !there.done || there.keep > w.now {
-			e.result.Equal = bytes.Equal(there.mark, []byte(e.mark))
-			return nil
-		}
-		if err := w.removeItem(there); err != nil {
-			return err
-		}
-	}
 	payer, err := w.owner(e.owner)
 	if err != nil {
-		return err
-	}
-	if err := w.admit(e.space, e.queue, payer, int64(len(e.data))); err != nil {
 		return err
 	}
 	it := &item{
@@ -71,24 +51,67 @@ func (e *enqueue) apply(w *writer) error {
 		expires: w.s.clock.Expiry(e.expires), keep: w.s.clock.Expiry(e.keep), size: int64(len(e.data)),
 	}
 	more := it.cost(len(e.queue))
-	if err := w.makeRoom(payer, more); err != nil {
-		return err
+	// Most ids are new, so the id is looked up only if there is no room or the insertion finds it.
+	for looked := payer.id == 0; ; looked = true {
+		if looked {
+			if known, err := e.find(w); known || err != nil {
+				return err
+			}
+		}
+		err := w.admit(e.space, e.queue, payer, it.size)
+		if err == nil {
+			err = w.makeRoom(payer, more)
+		}
+		switch {
+		case err != nil && !looked && !isFailed(err):
+			continue
+		case err != nil:
+			return err
+		}
+		if fresh, err := e.insert(w, payer, it); fresh || err != nil {
+			return err
+		}
+		if looked {
+			return w.s.damaged("index of item %q in space %q", e.id, e.space)
+		}
 	}
+}
+
+// find looks for the item with the id, and removes it if it is done and not to be remembered any
+// more.
+func (e *enqueue) find(w *writer) (known bool, err error) {
+	row, err := w.conn.row(itemByID, []byte(e.space), []byte(e.id))
+	if row == nil || err != nil {
+		return false, err
+	}
+	there, err := w.conn.readItem(w.s, row)
+	if err != nil {
+		return false, err
+	}
+	if there.done && there.keep <= w.now {
+		return false, w.removeItem(there)
+	}
+	e.result.Equal = bytes.Equal(there.mark, []byte(e.mark))
+	return true, nil
+}
+
+// insert adds the item. It returns false if the space knows its id.
+func (e *enqueue) insert(w *writer, payer *owner, it *item) (fresh bool, err error) {
 	if payer.id == 0 {
 		w.number(payer)
 	}
 	q, err := w.makeLine(e.space, e.queue)
 	if err != nil {
-		return err
+		return false, err
 	}
 	it.line, it.owner = q.id, payer.id
-	if err := w.insertItem(it, e.data); err != nil {
-		return err
+	if fresh, err := w.insertItem(it, e.data); !fresh || err != nil {
+		return false, err
 	}
-	w.charge(payer, more)
+	w.charge(payer, it.cost(len(e.queue)))
 	w.lines.came(q, payer, it)
 	e.result.Fresh = true
-	return nil
+	return true, nil
 }
 
 // leaseEnd is a pending Ack, Nack or Move.
@@ -120,7 +143,7 @@ func (s *Store) Nack(space, id string, lease uint64, due time.Time, counts bool,
 				it.tries--
 			}
 			w.lines.returned(it)
-			return w.updateItem(it)
+			return w.updateLease(it)
 		},
 	})
 }
@@ -138,6 +161,24 @@ func (s *Store) Move(space, id string, lease uint64, queue string, data []byte, 
 	})
 }
 
+// leased maps leases to their items: the end of a lease reads no item.
+type leased map[int64]*item
+
+// maxLeased limits the items in memory between transactions.
+const maxLeased = 4096
+
+func (l leased) begin(it *item) { l[it.lease] = it }
+
+func (l leased) end(lease int64) { delete(l, lease) }
+
+// of returns the item whose lease ends; nil if it has to be read.
+func (l leased) of(t *leaseEnd) *item {
+	if it := l[int64(t.lease)]; it != nil && string(it.id) == t.id && string(it.space) == t.space {
+		return it
+	}
+	return nil
+}
+
 func (t *leaseEnd) size() int { return len(t.space) + len(t.id) + t.octets }
 
 func (t *leaseEnd) done(err error) { t.tell(err == nil && t.held, err) }
@@ -147,13 +188,18 @@ func (t *leaseEnd) apply(w *writer) error {
 	if t.invalid != nil {
 		return t.invalid
 	}
-	it, err := w.conn.findItem(w.s, t.space, t.id, w.now)
-	if it == nil || err != nil {
-		return err
+	it := w.leased.of(t)
+	if it == nil {
+		var err error
+		it, err = w.conn.findItem(w.s, t.space, t.id, w.now)
+		if it == nil || err != nil {
+			return err
+		}
+		if it.done || it.lease == 0 || uint64(it.lease) != t.lease {
+			return nil
+		}
 	}
-	if it.done || it.lease == 0 || uint64(it.lease) != t.lease {
-		return nil
-	}
+	w.leased.end(it.lease)
 	if err := t.then(w, it); err != nil {
 		return err
 	}
@@ -176,7 +222,7 @@ func (w *writer) finish(it *item) error {
 	w.lines.went(q, it, 0)
 	it.done, it.lease, it.due, it.expires, it.size = true, 0, 0, 0, 0
 	w.due(it.keep)
-	if err := w.updateItem(it); err != nil {
+	if _, err := w.conn.exec(finishItem, w.conn.sumItem(it), it.line, it.n); err != nil {
 		return err
 	}
 	_, err = w.conn.exec(deleteBody, it.n)
@@ -202,8 +248,12 @@ func (w *writer) move(it *item, queue string, data []byte, expires int64) error 
 	if err := w.removeItem(it); err != nil {
 		return err
 	}
-	if err := w.insertItem(&next, data); err != nil {
+	fresh, err := w.insertItem(&next, data)
+	switch {
+	case err != nil:
 		return err
+	case !fresh:
+		return w.s.damaged("index of item %q in space %q", it.id, it.space)
 	}
 	w.lines.came(to, payer, &next)
 	return nil

@@ -143,6 +143,7 @@ func newStore(options Options) (*Store, error) {
 		owners: owners{byName: make(map[string]*owner), byID: make(map[int64]*owner)},
 		logs:   logs{byName: make(map[logName]*log), byID: make(map[int64]*log)},
 		lines:  lines{byName: make(map[logName]*line), byID: make(map[int64]*line), spaces: make(map[string]*remembered), rooms: make(rooms)},
+		leased: make(leased),
 	}
 	return s, nil
 }

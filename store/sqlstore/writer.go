@@ -24,6 +24,7 @@ type writer struct {
 	owners owners
 	logs   logs
 	lines  lines
+	leased leased
 	turns  turns
 
 	sweeper      sweeper
@@ -198,6 +199,7 @@ func (w *writer) transact(work func() error) error {
 	w.owners.forget()
 	w.logs.forget()
 	w.lines.forget()
+	clear(w.leased)
 	w.sweeper.garbage, w.sweeper.next = true, 0
 	if began {
 		_, rolledBack := w.conn.exec("ROLLBACK")
@@ -255,6 +257,9 @@ func (w *writer) committed() {
 	}
 	w.logs.markCommitted()
 	w.lines.markCommitted(w.s)
+	if len(w.leased) > maxLeased {
+		clear(w.leased)
+	}
 	w.s.stats.show(w.lines.settled)
 	w.s.stats.used.Store(w.owners.total)
 	w.s.stats.commits.Add(1)
