@@ -32,7 +32,7 @@ type MoveSystem struct {
 // MoveSystems returns all systems in the order of the table.
 func MoveSystems() []MoveSystem {
 	return []MoveSystem{
-		{"swpd-artifact", "swpd: artifact put, get", swpdKey, swpmove.NewMover},
+		{"swpd-artifact", "swpd: artifact put, get", swpdMoveKey, swpmove.NewMover},
 		{"raw-move", "raw TLS", rawMoveKey, rawtls.NewMover},
 		{digestMoveID, "raw TLS and SHA-256", rawMoveKey, rawtls.NewDigestMover},
 		{"grpc-move", "gRPC stream of pieces", grpcMoveKey, grpcmove.NewMover},

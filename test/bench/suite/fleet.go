@@ -73,7 +73,7 @@ func (f *fleet) server(key string) (server, error) {
 	if s, ok := f.servers[key]; ok {
 		return s, nil
 	}
-	s, err := f.startServer(key, key == swpdKey && f.opts.SWPD == "")
+	s, err := f.startServer(key, f.opts.SWPD == "")
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +81,12 @@ func (f *fleet) server(key string) (server, error) {
 	return s, nil
 }
 
-// startServer starts a server that the caller closes. The server of swpd is the
+// startServer starts a server that the caller closes. A server of swpd is the
 // program itself, unless built is set: then it is built here from the same
 // packages.
 func (f *fleet) startServer(key string, built bool) (server, error) {
 	switch {
-	case key == swpdKey && !built:
+	case (key == swpdKey || key == swpdMoveKey) && !built:
 		return swpd.Start(f.ctx, f.opts.SWPD, f.dir, "")
 	case key == roomyKey:
 		return swpd.Start(f.ctx, f.opts.SWPD, f.dir, roomy)

@@ -72,7 +72,7 @@ type Options struct {
 	// idle connections.
 	Quick bool
 
-	Rounds   int           // of cells with a promise, default 9; others have a third
+	Rounds   int           // of cells with a promise, default 5; others have a third
 	Warmup   time.Duration // before each window, default 250 ms
 	Duration time.Duration // of each window, default 500 ms
 	Idle     int           // connections held, default 10,000
@@ -92,7 +92,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	rounds, idle, size := 9, 10_000, 256<<20
+	rounds, idle, size := 5, 10_000, 256<<20
 	if o.Quick {
 		rounds, idle, size = 3, 2000, 64<<20
 	}

@@ -31,8 +31,12 @@ type System struct {
 	Subject string
 }
 
-// swpdKey is the key of the server under test.
-const swpdKey = "swpd"
+// Keys of servers under test. As in the systems beside it, another process moves artifacts, because its
+// memory is measured.
+const (
+	swpdKey     = "swpd"
+	swpdMoveKey = "swpd-move"
+)
 
 // Systems returns all systems in the order of the table.
 func Systems() []System {
@@ -72,6 +76,7 @@ func servers() map[string]echo.Listen {
 		grpcMoveKey:     grpcmove.Listen,
 		mcpKey:          mcpecho.Listen,
 		swpdKey:         swpecho.Listen,
+		swpdMoveKey:     swpecho.Listen,
 	}
 }
 

@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 	flags.Func("systems", "echo only these systems, such as raw-tls,grpc-unary; each brings ours it is compared with", list(&opts.Systems))
 	flags.Func("cells", "echo only under these loads, such as 64B/64x1: payload, in flight, connections", list(&opts.Cells))
 	flags.BoolVar(&opts.Quick, "quick", false, "only loads with a promise, fewer rounds, 2,000 idle connections (the promise is about 10,000)")
-	flags.IntVar(&opts.Rounds, "rounds", 0, "rounds of loads with a promise; others have a third (default 9, quick 3)")
+	flags.IntVar(&opts.Rounds, "rounds", 0, "rounds of loads with a promise; others have a third (default 5, quick 3)")
 	flags.DurationVar(&opts.Warmup, "warmup", 0, "before each window (default 250ms)")
 	flags.DurationVar(&opts.Duration, "duration", 0, "of each window (default 500ms)")
 	flags.IntVar(&opts.Idle, "idle", 0, "idle connections to hold (default 10000, quick 2000)")
