@@ -124,7 +124,7 @@ func newReloader(c *config.Config, read func() (*config.Config, error), sections
 	if c.Source == "" {
 		read = nil
 	}
-	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, running: c, told: c, latest: c, stamp: part.Stamp(c.Source)}
+	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, running: c, told: c, latest: c, stamp: part.Stamp(config.Files(c.Source)...)}
 	r.later.Store(new([]string))
 	for _, one := range sections {
 		s := &section{Section: one}
@@ -168,7 +168,7 @@ func (r *reloader) readFile(always bool) error {
 	if r.read == nil {
 		return nil
 	}
-	stamp := part.Stamp(r.started.Source)
+	stamp := part.Stamp(config.Files(r.started.Source)...)
 	if !always && stamp == r.stamp && !faulty(&r.failure) {
 		return nil
 	}

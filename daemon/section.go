@@ -27,16 +27,20 @@ import (
 type section struct {
 	part.Section
 
-	stamp   string // state of the files when they were last read
+	stamp   string // State and that of the files when they were last read
 	failure part.Fault
 }
 
-// look returns the state of the files of a configuration.
+// look returns the State, and that of the files, for a configuration.
 func (s *section) look(c *config.Config) string {
-	if s.Files == nil {
-		return ""
+	var state string
+	if s.State != nil {
+		state = s.State(c) + ";"
 	}
-	return part.Stamp(s.Files(c)...)
+	if s.Files != nil {
+		state += part.Stamp(s.Files(c)...)
+	}
+	return state
 }
 
 func (s *section) fitting(started, now *config.Config) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
@@ -130,7 +131,7 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	case a.Allowed:
 		e.Do = "The rules allow it now. If it is denied still, run swpd reload; if that was done, another swpd wrote the line."
 	case a.Deny != nil:
-		e.Do = "The identity may do nothing while " + a.Deny.Key + " matches it. Take the pattern out, then run swpd reload."
+		e.Do = "The identity may do nothing while " + a.Deny.Key + " " + ends(a.Deny)
 	case a.Absent:
 		e.Do = "Nothing has this name here, so that no rule would help. The peer has to ask for what there is."
 	case a.Allow == "":
@@ -144,9 +145,17 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	return e, nil
 }
 
+// ends says how a denial ends.
+func ends(deny *RuleText) string {
+	if strings.HasPrefix(deny.Key, "partners.") {
+		return "denies it: " + deny.Text + ". Change that key, then run swpd reload."
+	}
+	return "matches it. Take the pattern out, then run swpd reload."
+}
+
 // kept explains why a peer was not admitted.
 func (e *Explanation) kept(c *config.Config) error {
-	policy, err := guard.NewPolicy(&c.Access)
+	policy, err := guard.NewPolicy(&c.Access, time.Now())
 	if err != nil {
 		return err
 	}
@@ -157,7 +166,7 @@ func (e *Explanation) kept(c *config.Config) error {
 		e.Do = "No pattern of access.deny matches the identity now: it is let in from the next reload on, if it was not yet."
 		return nil
 	}
-	e.Do = "The identity is not let in while " + e.Answer.Deny.Key + " matches it. Take the pattern out, then run swpd reload."
+	e.Do = "The identity is not let in while " + e.Answer.Deny.Key + " " + ends(e.Answer.Deny)
 	return nil
 }
 

@@ -50,7 +50,7 @@ func (p *Plan) idle(c *config.Config, now time.Time) {
 	}
 	for i := range c.Access.Rules {
 		rule := &c.Access.Rules[i]
-		key := fmt.Sprintf("access.rules[%d]", i)
+		key := c.Access.RuleKey(i)
 		if caller(key+".identity", rule.Identity) && len(rule.For) > 0 {
 			warn("%s.for: the rule is for nobody, because callers of the HTTP front do not ask for others", key)
 		}
@@ -66,7 +66,7 @@ func (p *Plan) idle(c *config.Config, now time.Time) {
 		}
 	}
 	for i, denial := range c.Access.Deny {
-		key := fmt.Sprintf("access.deny[%d]", i)
+		key := c.Access.DenyKey(i)
 		if caller(key+".identity", denial.Identity) && len(denial.For) > 0 {
 			warn("%s.for: this denies nobody, because callers of the HTTP front do not ask for others", key)
 		}

@@ -30,6 +30,11 @@ type PlanPartner struct {
 	// The bounds on deliveries that wait for it: octets, and number.
 	Queue    config.Size `json:"queue_bytes"`
 	Messages int         `json:"queue_messages"`
+
+	File       string `json:"file,omitempty"` // in partners.d; empty: the partner is in the main file
+	State      string `json:"state"`          // active, suspended or revoked
+	ValidUntil string `json:"valid_until,omitempty"`
+	ReviewBy   string `json:"review_by,omitempty"`
 }
 
 // PlanHTTP is the listener for HTTP clients in a Plan.
@@ -59,6 +64,7 @@ func reachable() (names []string) {
 }
 
 func (p *Plan) partners(c *config.Config, policy *access.Policy) {
+	p.Warnings = append(p.Warnings, c.Partners.Terms(time.Now())...)
 	stored := p.stored(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		conf := c.Partners[name]
@@ -69,11 +75,12 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 			}),
 			Serves: len(policy.For(conf.Identity).Rules) > 0,
 			Queue:  conf.Queue.Size, Messages: conf.Queue.Messages,
+			File: c.PartnerFiles[name], State: conf.State, ValidUntil: conf.ValidUntil.String(), ReviewBy: conf.ReviewBy.String(),
 		}
 		for _, a := range conf.Addresses {
 			one.Addresses = append(one.Addresses, a.String())
 		}
-		if policy.Denied(conf.Identity) {
+		if policy.Denied(conf.Identity) && conf.Barred(name, time.Now()) == "" {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("partners.%s: access.deny matches %s, so there will be no link", name, conf.Identity))
 		}
 		captured := c.Named(name + "/")
@@ -89,7 +96,7 @@ func (p *Plan) transit(c *config.Config) {
 	for i, rule := range c.Access.Rules {
 		alone := func(rule config.AccessRule) *access.Policy {
 			rule.For = nil // who may assert a caller may transit, too
-			policy, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}})
+			policy, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}}, time.Now())
 			if err != nil {
 				return nil // reported by Read
 			}
@@ -110,7 +117,7 @@ func (p *Plan) transit(c *config.Config) {
 			}
 		}
 		if len(ways) > 0 {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("access.rules[%d].name: partners may use each other through this endpoint (%s), because this matches names of every partner; if that is not meant, write what the rule is for, such as SERVER/*", i, some(ways)))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s.name: partners may use each other through this endpoint (%s), because this matches names of every partner; if that is not meant, write what the rule is for, such as SERVER/*", c.Access.RuleKey(i), some(ways)))
 		}
 	}
 }

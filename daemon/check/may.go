@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
@@ -97,7 +98,7 @@ func May(c *config.Config, q Question) (*Answer, error) {
 
 // answer answers a question. A note is added to the answer, if there is one.
 func answer(c *config.Config, q Question, note string) (*Answer, error) {
-	policy, err := guard.NewPolicy(&c.Access)
+	policy, err := guard.NewPolicy(&c.Access, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +178,12 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	}
 	named := func(section string, i int, text string) *RuleText {
 		key := fmt.Sprintf("access.%s[%d]", section, i)
+		switch section {
+		case "rules":
+			key = c.Access.RuleKey(i)
+		case "deny":
+			key = c.Access.DenyKey(i)
+		}
 		return &RuleText{Key: key, Place: c.Place(key), Text: text}
 	}
 	a.Open = a.Profile == "rpc" && slices.Contains(all.Open(), a.Name) && d.Deny < 0
@@ -215,12 +222,12 @@ func (a *Answer) otherwise(c *config.Config) error {
 		if !a.Allowed || len(d.For) == 0 {
 			continue
 		}
-		policy, err := guard.NewPolicy(&config.Access{Deny: config.Denials{{Identity: d.Identity}}})
+		policy, err := guard.NewPolicy(&config.Access{Deny: config.Denials{{Identity: d.Identity}}}, time.Now())
 		if err != nil {
 			return err
 		}
 		if policy.Denied(a.Identity) {
-			keys = append(keys, fmt.Sprintf("access.deny[%d]", i))
+			keys = append(keys, c.Access.DenyKey(i))
 		}
 	}
 	for _, near := range a.Nearest {
@@ -398,7 +405,10 @@ func ruleText(r *config.AccessRule) string {
 }
 
 func denialText(d *config.Denial) string {
-	if len(d.Identity) == 1 && len(d.For) == 0 {
+	switch {
+	case d.Why != "":
+		return d.Why
+	case len(d.Identity) == 1 && len(d.For) == 0:
 		return d.Identity[0]
 	}
 	return flow([]field{{"identity", d.Identity}, {"for", d.For}})

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
@@ -51,7 +52,7 @@ type Permission struct {
 // As returns the rights of an identity under a configuration, by the rules that daemon.Run
 // would apply. It does not check whether a trusted authority has issued the identity.
 func As(c *config.Config, identity string) (*Permissions, error) {
-	policy, err := guard.NewPolicy(&c.Access)
+	policy, err := guard.NewPolicy(&c.Access, time.Now())
 	if err != nil {
 		return nil, err
 	}

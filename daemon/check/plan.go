@@ -121,7 +121,7 @@ func Read(c *config.Config) (*Plan, error) {
 	if err := identity.NotSelf(c.Partners, p.Identity); err != nil {
 		return nil, err
 	}
-	policy, err := guard.NewPolicy(&c.Access)
+	policy, err := guard.NewPolicy(&c.Access, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func whoMay(a *config.Access, yes func(*access.Policy) bool) []string {
 			identities = onBehalf(identities, rule.For)
 		}
 		rule.Identity, rule.For = config.List{anyone}, nil
-		alone, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}})
+		alone, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}}, time.Now())
 		if err != nil || !yes(alone) {
 			continue
 		}
@@ -271,7 +271,7 @@ func (p *Plan) access(c *config.Config) {
 		p.Warnings = append(p.Warnings, "access has no rules, so nobody may do anything; see access in docs/configuration.md")
 		return
 	}
-	policy, err := guard.NewPolicy(&c.Access)
+	policy, err := guard.NewPolicy(&c.Access, time.Now())
 	if err != nil {
 		return // reported by Read
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
@@ -24,7 +25,7 @@ type PlanTeam struct {
 }
 
 func (p *Plan) teams(c *config.Config) error {
-	policy, err := guard.NewPolicy(&c.Access)
+	policy, err := guard.NewPolicy(&c.Access, time.Now())
 	if err != nil {
 		return err
 	}

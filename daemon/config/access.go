@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/plain"
@@ -28,6 +30,8 @@ type AccessRule struct {
 	Profile   List `yaml:"profile"`
 	Operation List `yaml:"operation"`
 	Name      List `yaml:"name"`
+
+	Key string `yaml:"-"` // of a rule that belongs to a partner, such as partners.acme.allow[0]
 }
 
 // Denials is a list of denials. A list of one may be written as its element.
@@ -38,6 +42,31 @@ type Denials []Denial
 type Denial struct {
 	Identity List `yaml:"identity"` // required
 	For      List `yaml:"for"`      // callers that the peer asserts
+
+	// Of the denial of a partner: the key that denies, such as partners.acme.state, the reason,
+	// and when it begins.
+	Key  string    `yaml:"-"`
+	Why  string    `yaml:"-"`
+	From time.Time `yaml:"-"`
+}
+
+// RuleKey returns the key of element i of Rules.
+func (a *Access) RuleKey(i int) string {
+	return cmp.Or(a.Rules[i].Key, fmt.Sprintf("access.rules[%d]", i))
+}
+
+// DenyKey returns the key of element i of Deny.
+func (a *Access) DenyKey(i int) string {
+	return cmp.Or(a.Deny[i].Key, fmt.Sprintf("access.deny[%d]", i))
+}
+
+// DeniedAt returns the elements of Deny that are in force at a time: the first ones.
+func (a *Access) DeniedAt(now time.Time) Denials {
+	n := slices.IndexFunc(a.Deny, func(d Denial) bool { return d.From.After(now) })
+	if n < 0 {
+		return a.Deny
+	}
+	return a.Deny[:n]
 }
 
 // AgentRule says which agent_ids an identity may use.
@@ -117,7 +146,7 @@ func operationsOf(p *profiles.Profile) []string {
 
 func (c *Config) checkAccess(p *problems) {
 	for i, rule := range c.Access.Rules {
-		key := fmt.Sprintf("access.rules[%d]", i)
+		key := c.Access.RuleKey(i)
 		checkIdentities(p, key+".identity", rule.Identity)
 		checkNames(p, key+".for", rule.For)
 		checkPatterns(p, key+".name", rule.Name)
@@ -134,7 +163,7 @@ func (c *Config) checkAccess(p *problems) {
 		checkPatterns(p, key+".agent_ids", rule.AgentIDs)
 	}
 	for i, denial := range c.Access.Deny {
-		key := fmt.Sprintf("access.deny[%d]", i)
+		key := c.Access.DenyKey(i)
 		if len(denial.Identity) == 0 {
 			p.add(key+".identity", "missing; name whom to deny, such as spiffe://example.org/**")
 		}
@@ -231,7 +260,7 @@ func (c *Config) DoubtfulOperations() (warnings []string) {
 			if strings.Contains(operation, "*") || slices.Contains(known, operation) {
 				continue
 			}
-			warnings = append(warnings, fmt.Sprintf("access.rules[%d].operation: %.64q is not a known operation%s", i, operation, meant(operation, open)))
+			warnings = append(warnings, fmt.Sprintf("%s.operation: %.64q is not a known operation%s", c.Access.RuleKey(i), operation, meant(operation, open)))
 		}
 	}
 	return warnings

@@ -62,6 +62,9 @@ type Config struct {
 	// Places are the places of keys, as file:line or the environment variable; see
 	// Place.
 	Places map[string]string `yaml:"-"`
+
+	// PartnerFiles are the files of the partners in PartnersDir, by name.
+	PartnerFiles map[string]string `yaml:"-"`
 }
 
 // Identity is the certificate of this swpd, as PEM files. If both are empty swpd uses a

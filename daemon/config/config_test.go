@@ -390,7 +390,7 @@ func FuzzParse(f *testing.F) {
 		if len(text) > maxFile {
 			return
 		}
-		c, err := parse("", text, []string{"SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:1"})
+		c, err := parse("", text, nil, []string{"SWPD_LISTENERS_0_ADDRESS=swp+tls://127.0.0.1:1"})
 		if (c == nil) == (err == nil) {
 			t.Fatalf("config %v, error %v", c, err)
 		}

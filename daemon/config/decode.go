@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -22,6 +23,7 @@ type decoder struct {
 	problems
 	file  string
 	named map[*yaml.Node]string // nodes that came from an environment variable
+	from  map[*yaml.Node]string // files of nodes of partners; others are of file
 }
 
 // maxDepth is deeper than any key; aliases that contain themselves end here.
@@ -52,6 +54,11 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 	case Size:
 		if s, ok := d.scalar(key, n, "a size such as 64KiB or 8MiB", "!!str", "!!int"); ok {
 			d.size(key, s, v)
+		}
+		return
+	case Date:
+		if s, ok := d.scalar(key, n, "a date such as 2027-03-31", "!!str", "!!timestamp"); ok {
+			d.date(key, s, v)
 		}
 		return
 	case Address:
@@ -244,17 +251,19 @@ func (d *decoder) pairs(key string, n *yaml.Node) func(func(string, *yaml.Node) 
 // addAt reports a problem at a node, not at its key.
 func (d *decoder) addAt(key string, n *yaml.Node, format string, args ...any) {
 	o := d.originOf(n)
-	d.problems.list = append(d.problems.list, Problem{Where: o.where, Key: key, Text: fmt.Sprintf(format, args...), line: o.line})
+	d.problems.list = append(d.problems.list, Problem{Where: o.where, Key: key, Text: fmt.Sprintf(format, args...), line: o.line, part: o.part})
 }
 
 func (d *decoder) originOf(n *yaml.Node) origin {
 	if name := d.named[n]; name != "" {
 		return origin{where: "environment " + name}
 	}
+	part := d.from[n]
+	file := cmp.Or(part, d.file)
 	if n.Line == 0 {
-		return origin{where: d.file}
+		return origin{where: file, part: part}
 	}
-	return origin{where: placeAt(d.file, n.Line), line: n.Line}
+	return origin{where: placeAt(file, n.Line), line: n.Line, part: part}
 }
 
 func placeAt(file string, line int) string { return fmt.Sprintf("%s:%d", file, line) }
@@ -284,6 +293,15 @@ func (d *decoder) address(key, s string, v reflect.Value) {
 		return
 	}
 	v.Set(reflect.ValueOf(Address{a}))
+}
+
+func (d *decoder) date(key, s string, v reflect.Value) {
+	date, err := ParseDate(s)
+	if err != nil {
+		d.add(key, "%v", err)
+		return
+	}
+	v.Set(reflect.ValueOf(date))
 }
 
 // fieldsOf returns the keys of a struct and the index of each field.

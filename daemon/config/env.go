@@ -52,7 +52,7 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 	switch {
 	case t == reflect.TypeFor[Denial]() && rest == "": // written as a string
 		return d.setScalar(n, name, rest, value, "!!str")
-	case t == reflect.TypeFor[Address](), t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[Size]():
+	case t == reflect.TypeFor[Address](), t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[Size](), t == reflect.TypeFor[Date]():
 		return d.setScalar(n, name, rest, value, "!!str")
 	}
 	switch t.Kind() {

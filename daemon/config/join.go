@@ -46,7 +46,11 @@ func (j *Joined) Rule(indent string) string {
 // file of j.Trust must exist. If the layout of the text does not allow the change, the
 // error contains the lines to add by hand.
 func Join(file string, text []byte, j Joined) ([]byte, error) {
-	before, err := parse(file, text, nil)
+	partners, err := readPartners(file, nil)
+	if err != nil {
+		return nil, err
+	}
+	before, err := parse(file, text, partners, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +61,7 @@ func Join(file string, text []byte, j Joined) ([]byte, error) {
 	if err != nil {
 		return nil, j.byHand(file, err)
 	}
-	after, err := parse(file, joined, nil)
+	after, err := parse(file, joined, partners, nil)
 	if err != nil {
 		return nil, err
 	}

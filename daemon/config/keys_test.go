@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestChangedNamesFieldsAndEntries(t *testing.T) {
@@ -106,6 +107,8 @@ func another(v reflect.Value) {
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(reflect.ValueOf("entry"), reflect.New(v.Type().Elem()).Elem())
+	case reflect.Struct:
+		v.Set(reflect.ValueOf(Date{time.Unix(1, 0)}))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 	default:

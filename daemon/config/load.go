@@ -32,11 +32,25 @@ var (
 // and the given ones, of a program that embeds swpd. The error is a Problems, or the
 // error of the operating system if the file cannot be read.
 func Load(file string, environ []string, own ...*profiles.Profile) (*Config, error) {
+	return loadWith(file, environ, nil, own...)
+}
+
+// LoadWith is Load with another content of the file of a partner in PartnersDir, which need
+// not exist; nil stands for none.
+func LoadWith(file string, environ []string, partner string, text []byte) (*Config, error) {
+	return loadWith(file, environ, replaced{partner: text})
+}
+
+func loadWith(file string, environ []string, instead replaced, own ...*profiles.Profile) (*Config, error) {
 	text, err := read(file)
 	if err != nil {
 		return nil, err
 	}
-	return parse(file, text, environ, own...)
+	partners, err := readPartners(file, instead)
+	if err != nil {
+		return nil, err
+	}
+	return parse(file, text, partners, environ, own...)
 }
 
 // AdminAddress returns the key admin of a configuration, as Load does, but ignores other
@@ -46,7 +60,7 @@ func AdminAddress(file string, environ []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c, d, err := decodeKeys(file, text, environ)
+	c, d, err := decodeKeys(file, text, nil, environ)
 	if err != nil {
 		return "", err
 	}
@@ -78,14 +92,17 @@ func read(file string) ([]byte, error) {
 }
 
 // decodeKeys reads the keys of a configuration; problems of single ones are with the decoder.
-func decodeKeys(file string, text []byte, environ []string) (*Config, *decoder, error) {
+func decodeKeys(file string, text []byte, partners []partnerText, environ []string) (*Config, *decoder, error) {
 	d := &decoder{
 		problems: problems{origins: map[string]origin{"": {where: file}}},
 		file:     file,
 		named:    make(map[*yaml.Node]string),
 	}
-	root, err := document(file, text)
+	root, err := document(file, text, reflect.TypeFor[Config]())
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.include(root, partners); err != nil {
 		return nil, nil, err
 	}
 	d.override(root, environ)
@@ -96,11 +113,17 @@ func decodeKeys(file string, text []byte, environ []string) (*Config, *decoder, 
 	}
 	d.value("", root, reflect.ValueOf(c).Elem(), 0)
 	c.Places = d.places()
+	for _, f := range partners {
+		if c.PartnerFiles == nil {
+			c.PartnerFiles = make(map[string]string)
+		}
+		c.PartnerFiles[f.name] = f.file
+	}
 	return c, d, nil
 }
 
-func parse(file string, text []byte, environ []string, own ...*profiles.Profile) (*Config, error) {
-	c, d, err := decodeKeys(file, text, environ)
+func parse(file string, text []byte, partners []partnerText, environ []string, own ...*profiles.Profile) (*Config, error) {
+	c, d, err := decodeKeys(file, text, partners, environ)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +141,7 @@ func parse(file string, text []byte, environ []string, own ...*profiles.Profile)
 	if err := c.resolve(dir); err != nil {
 		return nil, err
 	}
+	c.admit()
 	c.check(&d.problems)
 	if err := d.err(); err != nil {
 		return nil, err
@@ -125,13 +149,13 @@ func parse(file string, text []byte, environ []string, own ...*profiles.Profile)
 	return c, nil
 }
 
-// document returns the mapping that the file consists of.
-func document(file string, text []byte) (*yaml.Node, error) {
+// document returns the mapping that the file consists of; of an empty file one for the type.
+func document(file string, text []byte, of reflect.Type) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return emptyNode(reflect.TypeFor[Config]()), nil
+			return emptyNode(of), nil
 		}
 		return nil, Problems{syntaxProblem(file, text, err)}
 	}
@@ -142,7 +166,7 @@ func document(file string, text []byte) (*yaml.Node, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
-		return emptyNode(reflect.TypeFor[Config]()), nil
+		return emptyNode(of), nil
 	}
 	return root, nil
 }

@@ -39,6 +39,19 @@ type Partner struct {
 	Queue       PartnerQueue `yaml:"queue"`
 	ErrorFrames bool         `yaml:"error_frames"`
 	Hints       Hints        `yaml:"hints"`
+
+	Allow      []PartnerRule `yaml:"allow"` // what it may do here, besides access.rules
+	State      string        `yaml:"state"` // active, suspended or revoked
+	ValidUntil Date          `yaml:"valid_until"`
+	ReviewBy   Date          `yaml:"review_by"`
+}
+
+// PartnerRule is an AccessRule for the identity of its partner.
+type PartnerRule struct {
+	For       List `yaml:"for"`
+	Profile   List `yaml:"profile"`
+	Operation List `yaml:"operation"`
+	Name      List `yaml:"name"`
 }
 
 // PartnerQueue bounds the deliveries that wait for a partner.
@@ -48,7 +61,7 @@ type PartnerQueue struct {
 }
 
 // defaultPartner has the defaults of an entry.
-var defaultPartner = Partner{Tell: TellPseudonym, Trace: TraceParent, InFlight: 4096, Queue: PartnerQueue{1 << 30, 1_000_000}}
+var defaultPartner = Partner{Tell: TellPseudonym, Trace: TraceParent, InFlight: 4096, Queue: PartnerQueue{1 << 30, 1_000_000}, State: StateActive}
 
 // Values of partners.<name>.tell.
 const (
@@ -132,6 +145,10 @@ func (c *Config) checkPartners(p *problems) {
 			p.add(key+".queue.messages", "is %d, want 1 to %d", conf.Queue.Messages, 1<<30)
 		}
 		conf.Hints.check(p, key+".hints")
+		oneOf(p, key+".state", conf.State, StateActive, StateSuspended, StateRevoked)
+		if !conf.ReviewBy.IsZero() && !conf.ValidUntil.IsZero() && conf.ValidUntil.Before(conf.ReviewBy.Time) {
+			p.add(key+".review_by", "%s is after valid_until, %s, when the partnership ends; set an earlier date", conf.ReviewBy, conf.ValidUntil)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ type Problem struct {
 	Key   string // such as listeners[0].address; empty for the file as a whole
 	Text  string // the problem, and what to do
 	line  int
+	part  string // the file of a partner; empty for the main file
 }
 
 func (p Problem) String() string {
@@ -27,7 +29,7 @@ func (p Problem) String() string {
 	return s
 }
 
-// Problems are all problems of a configuration, in the order of the file. It is the
+// Problems are all problems of a configuration, in the order of the files. It is the
 // error of Load.
 type Problems []Problem
 
@@ -46,6 +48,7 @@ func (p Problems) Verbatim() string { return p.Error() }
 type origin struct {
 	where string
 	line  int
+	part  string // as of a Problem
 }
 
 // problems collects Problems and knows where each key was set.
@@ -56,13 +59,13 @@ type problems struct {
 
 func (p *problems) add(key, format string, args ...any) {
 	from := p.find(key)
-	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line})
+	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line, part: from.part})
 }
 
 // addItem is add for element i of the list under key, with the line of the element.
 func (p *problems) addItem(key string, i int, format string, args ...any) {
 	from := p.find(fmt.Sprintf("%s[%d]", key, i))
-	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line})
+	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line, part: from.part})
 }
 
 // find returns the place of key, or of the section that it would belong to.
@@ -101,6 +104,6 @@ func (p *problems) err() error {
 	if len(p.list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(p.list, func(a, b Problem) int { return a.line - b.line })
+	slices.SortStableFunc(p.list, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.line, b.line)) })
 	return p.list
 }

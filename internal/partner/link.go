@@ -118,7 +118,7 @@ func New(opts Options) (*Link, error) {
 func (l *Link) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ctx.Err() == nil {
+	if l.ctx.Err() == nil && l.opts.Barred == "" {
 		l.work.Go(l.keep)
 	}
 }
@@ -157,7 +157,7 @@ func (l *Link) Close() {
 func (l *Link) Adopt(s *endpoint.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
+	if l.ctx.Err() != nil || l.opts.Barred != "" {
 		return
 	}
 	l.work.Go(func() {
@@ -182,6 +182,8 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		up, changed, since, failure := l.current, l.changed, l.since, l.failure
 		l.mu.Unlock()
 		switch {
+		case l.opts.Barred != "":
+			return nil, &profiles.Error{Code: profiles.SecurityPolicy, Text: l.opts.Barred, Domain: true}
 		case up != nil && up.Session.Context().Err() == nil: // else changed is closed soon
 			l.watch(up)
 			return up, nil
@@ -272,7 +274,7 @@ func (l *Link) Status() Status {
 	defer l.mu.Unlock()
 	s := Status{
 		Name: l.opts.Name, Identity: l.opts.Identity, Up: l.current != nil, Since: l.since,
-		Connects: l.connects, Failures: l.failures,
+		Connects: l.connects, Failures: l.failures, Barred: l.opts.Barred,
 	}
 	if l.seen != nil {
 		s.Seen, s.NotAfter = l.seen, l.seen.NotAfter

@@ -28,6 +28,10 @@ type Options struct {
 	// identities decide which session stays. Required.
 	Self func() string
 
+	// Barred is why nothing is sent to the partner and none of its sessions is used; empty if
+	// the link is in use.
+	Barred string
+
 	// Addresses are dialled in order until one answers. Without addresses the partner has
 	// to dial.
 	Addresses []transport.Addr
@@ -184,6 +188,7 @@ type Status struct {
 	Addr      string    `json:"addr,omitempty"`
 	Since     time.Time `json:"since"`                    // up or down
 	Failure   string    `json:"failure,omitempty"`        // reason if the link is down
+	Barred    string    `json:"barred,omitempty"`         // why it is not to be used, such as a suspended partner
 	Targets   []string  `json:"targets,omitempty"`        // MCP servers that the other end offers
 	Untold    bool      `json:"callers_untold,omitempty"` // the other end is to be told of callers, and does not support that
 	Connects  uint64    `json:"connects"`                 // number of sessions that became current

@@ -38,7 +38,10 @@ func isTeam(identity string) bool { return strings.HasPrefix(identity, TeamPrefi
 
 // Deny returns why an identity is not admitted; nil if it is.
 func (g *Guard) Deny(identity string) error {
-	if g.policy.Load().Denied(identity) {
+	if policy := g.policy.Load(); policy.Denied(identity) {
+		if why, ok := policy.barred[profiles.Link(identity)]; ok {
+			return why
+		}
 		return errDenied
 	}
 	if g.expels(identity) {

@@ -4,7 +4,8 @@
 package guard
 
 import (
-	"fmt"
+	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,9 +28,8 @@ import (
 // its rules.
 type Guard struct {
 	part.Passive
-	policy   atomic.Pointer[access.Policy]
+	policy   atomic.Pointer[ruling]
 	callers  atomic.Pointer[config.HTTP] // nil: everybody may be an HTTP caller
-	rules    names
 	running  func() *config.Config
 	changed  func(differs func(identity, server string) bool)
 	security func(transport.SecurityEvent)
@@ -58,9 +58,36 @@ type Options struct {
 	Security func(transport.SecurityEvent)
 }
 
+// ruling is a compiled policy with what is said about its decisions.
+type ruling struct {
+	*access.Policy
+	keys   []string         // of the rules
+	barred map[string]error // why partners are denied, by identity
+	denied int              // denials in force
+}
+
+func newRuling(a *config.Access, now time.Time) (*ruling, error) {
+	policy, err := NewPolicy(a, now)
+	if err != nil {
+		return nil, err
+	}
+	r := &ruling{Policy: policy, keys: make([]string, len(a.Rules)), barred: make(map[string]error)}
+	for i := range a.Rules {
+		r.keys[i] = a.RuleKey(i)
+	}
+	denials := a.DeniedAt(now)
+	for _, d := range denials {
+		if d.Why != "" {
+			r.barred[d.Identity[0]] = errors.New(d.Why)
+		}
+	}
+	r.denied = len(denials)
+	return r, nil
+}
+
 // New compiles the rules.
 func New(o Options) (*Guard, error) {
-	policy, err := NewPolicy(o.Access)
+	policy, err := newRuling(o.Access, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +104,22 @@ func New(o Options) (*Guard, error) {
 
 // Section has the access rules.
 func Section(prepare part.Prepare) part.Section {
-	return part.Section{Name: "access rules", Stays: "the old ones stay in force", Keys: []string{"access"}, Prepare: prepare}
+	return part.Section{Name: "access rules", Stays: "the old ones stay in force", Keys: []string{"access"}, Prepare: prepare, State: standing}
+}
+
+// standing changes when a denial begins.
+func standing(c *config.Config) string {
+	return strconv.Itoa(len(c.Access.DeniedAt(time.Now())))
 }
 
 // Prepare compiles the access rules of a configuration.
 func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
-	policy, err := NewPolicy(&c.Access)
+	policy, err := newRuling(&c.Access, time.Now())
 	if err != nil {
 		return part.Change{}, err
 	}
-	changed, before := len(config.Changed(g.running(), c)) > 0, g.policy.Load()
+	before := g.policy.Load()
+	changed := len(config.Changed(g.running(), c)) > 0 || policy.denied != before.denied
 	return part.Change{
 		Fields: []zap.Field{zap.Int("rules", len(c.Access.Rules)), zap.Int("agents", len(c.Access.Agents)), zap.Int("denied", len(c.Access.Deny))},
 		Commit: func() bool {
@@ -95,7 +128,7 @@ func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
 		},
 		Then: func() {
 			if changed { // what is under way may be denied now, and peers may see more or less
-				g.changed(func(identity, server string) bool { return policy.Differs(before, identity, "mcp", server) })
+				g.changed(func(identity, server string) bool { return policy.Differs(before.Policy, identity, "mcp", server) })
 			}
 		},
 	}, nil
@@ -117,10 +150,11 @@ func (g *Guard) Close() error {
 // Collectors implements part.Part.
 func (g *Guard) Collectors() []prometheus.Collector { return []prometheus.Collector{g.denials} }
 
-// NewPolicy compiles the access rules of a configuration.
-func NewPolicy(a *config.Access) (*access.Policy, error) {
+// NewPolicy compiles the access rules of a configuration, with the denials that are in force
+// at a time.
+func NewPolicy(a *config.Access, now time.Time) (*access.Policy, error) {
 	var o access.Options
-	for _, d := range a.Deny {
+	for _, d := range a.DeniedAt(now) {
 		o.Deny = append(o.Deny, access.Denial{Identity: d.Identity, For: d.For})
 	}
 	for _, r := range a.Rules {
@@ -203,7 +237,7 @@ func (g *Guard) MayUse(identity, agentID string) bool {
 func (g *Guard) RuleOf(identity, profile, operation, name string) string {
 	policy := g.policy.Load()
 	if i := policy.Rule(identity, profile, operation, name); i >= 0 {
-		return g.rules.of(i)
+		return policy.keys[i]
 	}
 	if policy.Denied(identity) {
 		return "access.deny"
@@ -213,18 +247,6 @@ func (g *Guard) RuleOf(identity, profile, operation, name string) string {
 
 // Ruled reports whether a rule allows an identity anything.
 func (g *Guard) Ruled(identity string) bool { return g.policy.Load().HasAny(identity) }
-
-// names are the keys of rules, of those that were asked for.
-type names struct{ known sync.Map }
-
-func (n *names) of(rule int) string {
-	if name, ok := n.known.Load(rule); ok {
-		return name.(string) //nolint:errcheck // it holds nothing else
-	}
-	name := fmt.Sprintf("access.rules[%d]", rule)
-	n.known.Store(rule, name)
-	return name
-}
 
 // Reaches implements profiles.Reacher.
 func (g *Guard) Reaches(identity, profile, name string) bool {

@@ -25,6 +25,10 @@ type Section struct {
 	// Files are read again when they change. May be nil.
 	Files func(c *config.Config) []string
 
+	// State describes what the section depends on besides the configuration and the files, such
+	// as the time. When it changes, the section is prepared again. May be nil.
+	State func(c *config.Config) string
+
 	// Prepare reads the section of a configuration, without changing what is in force.
 	Prepare Prepare
 }

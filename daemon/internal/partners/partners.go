@@ -56,10 +56,11 @@ type Partners struct {
 	dialled   part.Connections
 	declared  atomic.Pointer[map[string]*policyhint.Target] // policy hints that the configuration declares, by partner
 
-	mu    sync.Mutex
-	conf  config.Partners // in force
-	links map[string]*partner.Link
-	shut  bool
+	mu     sync.Mutex
+	conf   config.Partners   // in force
+	barred map[string]string // why those are that are not let in, by name
+	links  map[string]*partner.Link
+	shut   bool
 
 	captured map[string][]string // warnings about local names, by partner
 }
@@ -178,14 +179,22 @@ func (p *Partners) Target(name string) (*policyhint.Target, bool) {
 // closed and opened again. The trust anchors of the partners must be loaded before. It returns
 // the identities that are no longer those of partners.
 func (p *Partners) apply(conf config.Partners) (gone []string) {
+	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shut || reflect.DeepEqual(conf, p.conf) {
+	barred := make(map[string]string)
+	for name, c := range conf {
+		if why := c.Barred(name, now); why != "" {
+			barred[name] = why
+		}
+	}
+	if p.shut || reflect.DeepEqual(conf, p.conf) && maps.Equal(barred, p.barred) {
 		return nil
 	}
+	p.tell(barred)
 	p.bound(conf)
 	for name, link := range p.links {
-		if now, ok := conf[name]; !ok || !sameLink(now, p.conf[name]) {
+		if now, ok := conf[name]; !ok || !sameLink(now, p.conf[name]) || barred[name] != p.barred[name] {
 			link.Close()
 			delete(p.links, name)
 		}
@@ -195,7 +204,9 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 		if p.links[name] != nil {
 			continue
 		}
-		link, err := partner.New(p.options(name, conf[name]))
+		o := p.options(name, conf[name])
+		o.Barred = barred[name]
+		link, err := partner.New(o)
 		if err != nil {
 			p.log.Error("partner", zap.String("partner", name), zap.Error(err)) // cannot happen: the configuration was checked
 			continue
@@ -211,7 +222,7 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 			gone = append(gone, c.Identity)
 		}
 	}
-	p.conf = maps.Clone(conf)
+	p.conf, p.barred = maps.Clone(conf), barred
 	declared := make(map[string]*policyhint.Target, len(conf))
 	for name, c := range conf {
 		declared[name] = c.Hints.Target()
@@ -233,9 +244,23 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 	return gone
 }
 
+// tell logs the partners that are barred now, and those that are no longer.
+func (p *Partners) tell(barred map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(barred)) {
+		if p.barred[name] != barred[name] {
+			p.o.Log.Warn("partner is not let in, and nothing is sent to it", zap.String("partner", name), zap.String("why", barred[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.barred)) {
+		if barred[name] == "" {
+			p.o.Log.Info("partner is let in again", zap.String("partner", name))
+		}
+	}
+}
+
 // sameLink reports whether a link for entry a can stay for entry b.
 func sameLink(a, b config.Partner) bool {
-	b.Queue = a.Queue
+	b.Queue, b.Allow, b.State, b.ValidUntil, b.ReviewBy = a.Queue, a.Allow, a.State, a.ValidUntil, a.ReviewBy
 	return reflect.DeepEqual(a, b)
 }
 
@@ -455,13 +480,19 @@ func (p *Partners) Receipts() (list []receipts.Partner) {
 
 // Look implements part.Part.
 func (p *Partners) Look(h *part.Health) {
-	h.Warnings = slices.Concat(h.Warnings, p.warnings(), p.expiries(), p.captures())
+	p.mu.Lock()
+	conf := p.conf
+	p.mu.Unlock()
+	h.Warnings = slices.Concat(h.Warnings, conf.Terms(time.Now()), p.warnings(), p.expiries(), p.captures())
 }
 
 // warnings lists the partners that are not connected, or cannot be told of callers.
 func (p *Partners) warnings() []string {
 	var list []string
 	for _, s := range p.Status() {
+		if s.Barred != "" {
+			continue // Terms says so
+		}
 		if s.Untold {
 			list = append(list, fmt.Sprintf("partner %s cannot be told who calls, because it does not list extension 51: all callers are one to it", s.Name))
 		}
@@ -508,8 +539,11 @@ func (p *Partners) Shown() (list []certinfo.Info) {
 // Section is the reloadable part of the configuration: the links and the trust bundles of
 // partners.
 func Section(prepare part.Prepare) part.Section {
-	return part.Section{Name: "partners", Stays: "the old ones stay", Keys: []string{"partners"}, Files: identity.BundleFiles, Prepare: prepare}
+	return part.Section{Name: "partners", Stays: "the old ones stay", Keys: []string{"partners"}, Files: identity.BundleFiles, Prepare: prepare, State: standing}
 }
+
+// standing changes when a partner ends by its date.
+func standing(c *config.Config) string { return c.Partners.Standing(time.Now()) }
 
 // Prepare reads the trust bundles of the partners. The links change after connected peers
 // were checked against these bundles.

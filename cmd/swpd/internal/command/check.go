@@ -203,6 +203,12 @@ func printPlan(out io.Writer, p *check.Plan, by basis) error {
 		}
 		row("partner\t%s\topen to %s", one.Name, whom(one.Allowed))
 		row("\t%s\t%s; %s", one.Identity, at, serves)
+		if one.File != "" {
+			row("\tfrom\t%s", one.File)
+		}
+		if terms := terms(&one); terms != "" {
+			row("\tterms\t%s", terms)
+		}
 		row("\tqueue\tat most %s, %s", plain.Count(one.Messages, "delivery"), one.Queue)
 		if len(one.Trust) > 0 {
 			row("\ttrust\t%s", strings.Join(one.Trust, " "))
@@ -220,6 +226,21 @@ func printPlan(out io.Writer, p *check.Plan, by basis) error {
 		row("warning\t%s", warning)
 	}
 	return w.Flush()
+}
+
+// terms says how long a partnership lasts; empty if nothing limits it.
+func terms(p *check.PlanPartner) string {
+	var list []string
+	if p.State != config.StateActive {
+		list = append(list, p.State)
+	}
+	if p.ValidUntil != "" {
+		list = append(list, "valid until "+p.ValidUntil)
+	}
+	if p.ReviewBy != "" {
+		list = append(list, "to be reviewed by "+p.ReviewBy)
+	}
+	return strings.Join(list, "; ")
 }
 
 func printHTTP(row func(string, ...any), h *check.PlanHTTP) {

@@ -189,6 +189,10 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		if p.Up {
 			state = "up, " + p.Transport + " " + p.Addr
 		}
+		if p.Barred != "" {
+			row("partner", "%s: %s", p.Name, strings.TrimPrefix(p.Barred, "partner "+p.Name+" "))
+			continue
+		}
 		row("partner", "%s: %s, since %s", p.Name, state, p.Since.Format(time.RFC3339))
 		if p.Queue.Messages > 0 {
 			row("", "waiting for it: %s, %s", plain.Count(p.Queue.Messages, "delivery"), plain.Count(p.Queue.Octets, "octet"))

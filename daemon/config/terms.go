@@ -1,0 +1,135 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Values of partners.<name>.state.
+const (
+	StateActive    = "active"
+	StateSuspended = "suspended"
+	StateRevoked   = "revoked"
+)
+
+// Date is a point in time, as RFC 3339, or a day in UTC, which counts to its end. The zero
+// value is none.
+type Date struct{ time.Time }
+
+// ParseDate reads a Date.
+func ParseDate(s string) (Date, error) {
+	if day, err := time.Parse(time.DateOnly, s); err == nil {
+		return Date{day.AddDate(0, 0, 1).UTC()}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return Date{}, fmt.Errorf("%.64q is not a date, want one such as 2027-03-31, which counts to its end in UTC, or 2027-03-31T12:00:00Z", s)
+	}
+	return Date{t.UTC()}, nil
+}
+
+// String returns the text that ParseDate reads; empty for none.
+func (d Date) String() string {
+	if d.IsZero() {
+		return ""
+	}
+	if d.Equal(d.Truncate(24 * time.Hour)) {
+		return d.AddDate(0, 0, -1).Format(time.DateOnly)
+	}
+	return d.Format(time.RFC3339)
+}
+
+// NoticeTime is how long before the end of a partnership, or before its review is due,
+// warnings begin.
+const NoticeTime = 30 * 24 * time.Hour
+
+// Ended reports whether the partnership has ended by its date.
+func (p *Partner) Ended(now time.Time) bool {
+	return !p.ValidUntil.IsZero() && !now.Before(p.ValidUntil.Time)
+}
+
+// Barred returns why a partner may do nothing at a time, and nothing is sent to it; empty if
+// it may.
+func (p *Partner) Barred(name string, now time.Time) string {
+	switch {
+	case p.State == StateSuspended, p.State == StateRevoked:
+		return "partner " + name + " is " + p.State
+	case p.Ended(now):
+		return p.ended(name)
+	}
+	return ""
+}
+
+func (p *Partner) ended(name string) string {
+	return fmt.Sprintf("partner %s was valid until %s", name, p.ValidUntil)
+}
+
+// Standing returns what distinguishes the partners that are barred at a time.
+func (p Partners) Standing(now time.Time) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if one := p[name]; one.Barred(name, now) != "" {
+			b.WriteString(name + ";")
+		}
+	}
+	return b.String()
+}
+
+// Terms returns warnings about the states and dates of partners: of those that are suspended
+// or have ended, and of those that end, or are due for a review, within NoticeTime.
+func (p Partners) Terms(now time.Time) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		one := p[name]
+		if one.State == StateRevoked {
+			continue
+		}
+		if why := one.Barred(name, now); why != "" {
+			then := "swpd partner resume lets it in again"
+			if one.Ended(now) && one.State == StateActive {
+				then = "set a later partners." + name + ".valid_until, or revoke it"
+			}
+			list = append(list, why+": it is not let in, and nothing is sent to it; "+then)
+			continue
+		}
+		if end := one.ValidUntil; !end.IsZero() && end.Sub(now) <= NoticeTime {
+			list = append(list, fmt.Sprintf("partner %s is valid until %s and is not let in after that; agree on a later date", name, end))
+		}
+		switch due := one.ReviewBy; {
+		case due.IsZero() || due.Sub(now) > NoticeTime:
+		case now.Before(due.Time):
+			list = append(list, fmt.Sprintf("partner %s is to be reviewed by %s; set a later partners.%s.review_by when that is done", name, due, name))
+		default:
+			list = append(list, fmt.Sprintf("partner %s was to be reviewed by %s; set a later partners.%s.review_by when that is done", name, due, name))
+		}
+	}
+	return list
+}
+
+// admit adds what the entries of partners say of their rights to the access rules: rules, and
+// denials, the ones in the order of their beginning.
+func (c *Config) admit() {
+	var timed Denials
+	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
+		one, key := c.Partners[name], "partners."+name
+		if one.Identity == "" || strings.Contains(one.Identity, "*") {
+			continue // a problem, and no pattern
+		}
+		who := List{one.Identity}
+		for i, r := range one.Allow {
+			c.Access.Rules = append(c.Access.Rules, AccessRule{
+				Identity: who, For: r.For, Profile: r.Profile, Operation: r.Operation, Name: r.Name, Key: fmt.Sprintf("%s.allow[%d]", key, i),
+			})
+		}
+		if one.State == StateSuspended || one.State == StateRevoked {
+			c.Access.Deny = append(c.Access.Deny, Denial{Identity: who, Key: key + ".state", Why: one.Barred(name, time.Time{})})
+		} else if !one.ValidUntil.IsZero() {
+			timed = append(timed, Denial{Identity: who, Key: key + ".valid_until", Why: one.ended(name), From: one.ValidUntil.Time})
+		}
+	}
+	slices.SortStableFunc(timed, func(a, b Denial) int { return cmp.Compare(a.From.UnixNano(), b.From.UnixNano()) })
+	c.Access.Deny = append(c.Access.Deny, timed...)
+}

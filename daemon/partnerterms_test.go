@@ -1,0 +1,153 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/transport"
+)
+
+// writes replaces the file of a partner, or removes it if text is empty.
+func (o *organisation) writes(name, text string) {
+	o.t.Helper()
+	file := config.PartnerFile(filepath.Join(o.dir, "swpd.yaml"), name)
+	if text == "" {
+		if err := os.Remove(file); err != nil {
+			o.t.Fatal(err)
+		}
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// own is the content of a file for a partner.
+func own(of *organisation, more string, addresses ...string) string {
+	return fmt.Sprintf("identity: %q\ntrust: [%q]\naddresses: [%s]\n%s", of.identity, of.ca(), strings.Join(addresses, ", "), more)
+}
+
+func TestAPartnerInAFileOfItsOwnIsSuspendedAndComesBack(t *testing.T) {
+	t.Parallel()
+	const nobody = "access: {rules: [{identity: 'spiffe://b.example/**'}]}\n"
+	b := open(t, "b", modernYAML(t)+nobody)
+	a := open(t, "a", "")
+	const may = "allow: [{profile: mcp, operation: tools/call, name: modern/exact}]\n"
+	b.writes("a", own(a, may)) // found without a signal
+	a.writes("b", own(b, "", b.addrs[0]))
+	a.reloaded()
+	a.connected("b")
+	s := a.mustDial(a.addrs[0])
+	asks := func() string { return s.mustAsk(t, "b/modern", modernCall) }
+	if got := asks(); !strings.Contains(got, sayTool) {
+		t.Fatalf("a tool that the file allows: %s", got)
+	}
+
+	b.writes("a", own(a, may+"state: suspended\n"))
+	b.reloaded()
+	b.await(`partner a is suspended`)
+	a.until("the end of the link", func() bool { return !a.up("b") })
+	if got := b.link("a").Barred; got != "partner a is suspended" {
+		t.Errorf("status: barred %q", got)
+	}
+
+	a.writes("b", own(b, "state: suspended\n", b.addrs[0]))
+	a.reloaded()
+	if got := asks(); !strings.Contains(got, "partner b is suspended") || !strings.Contains(got, "ERR_SECURITY_POLICY") {
+		t.Errorf("a request for a suspended partner: %s", got)
+	}
+	if _, ready := a.get("/readyz"); !strings.Contains(ready, "partner b is suspended: it is not let in, and nothing is sent to it; swpd partner resume") || strings.Contains(ready, "away") {
+		t.Errorf("/readyz: %s", ready)
+	}
+
+	b.writes("a", own(a, may))
+	b.reloaded()
+	a.writes("b", own(b, "", b.addrs[0]))
+	a.reloaded()
+	a.await(`"msg":"partner is let in again"`)
+	a.connected("b")
+	if got := asks(); !strings.Contains(got, sayTool) {
+		t.Errorf("after its return: %s", got)
+	}
+
+	b.writes("a", own(a, ""))
+	b.reloaded()
+	if got := asks(); !strings.Contains(got, "ERR_SECURITY_POLICY") {
+		t.Errorf("without the rule: %s", got)
+	}
+	a.writes("b", "") // removed
+	a.reloaded()
+	if got := asks(); strings.Contains(got, sayTool) {
+		t.Errorf("without the partner: %s", got)
+	}
+}
+
+func TestAPartnerIsNotLetInAfterItsLastDay(t *testing.T) {
+	t.Parallel()
+	b, a := open(t, "b", ""), open(t, "a", "")
+	b.writes("a", own(a, ""))
+	b.reloaded()
+	a.writes("b", own(b, "", b.addrs[1]))
+	a.reloaded()
+	a.connected("b")
+	end := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
+	b.writes("a", own(a, "valid_until: "+end+"\n"))
+	b.await("partner a was valid until " + end)
+	a.until("the end of the link", func() bool { return !a.up("b") })
+	b.until("the state", func() bool { return b.link("a").Barred == "partner a was valid until "+end })
+}
+
+// A denial that begins by the clock takes effect without a change of a file, and not before.
+func TestADenialBeginsByTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := time.Now().Add(time.Hour)
+		c := config.Default()
+		c.Access = config.Everything("acme.example")
+		c.Access.Deny = config.Denials{{Identity: config.List{"acme.example"}, Why: "partner acme was valid until then", From: end}}
+		r := (*reloader)(nil)
+		g, err := guard.New(guard.Options{
+			Access: &c.Access, Log: zap.NewNop(), Running: func() *config.Config { return r.running },
+			Changed: func(func(identity, server string) bool) {}, Security: func(transport.SecurityEvent) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := 0
+		r = newReloader(c, nil, []part.Section{guard.Section(g.Prepare)}, zap.NewNop())
+		r.hold, r.identity = func() { held++ }, func() string { return "" }
+		ctx, stop := context.WithCancel(t.Context())
+		go r.Serve(ctx)
+		time.Sleep(time.Hour - time.Nanosecond)
+		synctest.Wait()
+		if err := g.Deny("acme.example"); err != nil || held != 0 || !g.Would("acme.example", "rpc", "call", "find") {
+			t.Errorf("before: %v, peers checked %d times", err, held)
+		}
+		time.Sleep(pollEvery + time.Nanosecond)
+		synctest.Wait()
+		if err := g.Deny("acme.example"); err == nil || err.Error() != "partner acme was valid until then" || held != 1 || g.Would("acme.example", "rpc", "call", "find") {
+			t.Errorf("after: %v, peers checked %d times", err, held)
+		}
+		stop()
+		synctest.Wait()
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
