@@ -31,7 +31,7 @@ type section struct {
 	failure part.Fault
 }
 
-// look returns the State, and that of the files, for a configuration.
+// look returns State and the state of the files of a configuration.
 func (s *section) look(c *config.Config) string {
 	var state string
 	if s.State != nil {

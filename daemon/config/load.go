@@ -36,9 +36,13 @@ func Load(file string, environ []string, own ...*profiles.Profile) (*Config, err
 }
 
 // LoadWith is Load with another content of the file of a partner in PartnersDir, which need
-// not exist; nil stands for none.
-func LoadWith(file string, environ []string, partner string, text []byte) (*Config, error) {
-	return loadWith(file, environ, replaced{partner: text})
+// not exist, and without the files of the partners in without.
+func LoadWith(file string, environ []string, partner string, text []byte, without ...string) (*Config, error) {
+	instead := replaced{partner: text}
+	for _, name := range without {
+		instead[name] = nil
+	}
+	return loadWith(file, environ, instead)
 }
 
 func loadWith(file string, environ []string, instead replaced, own ...*profiles.Profile) (*Config, error) {

@@ -195,3 +195,29 @@ func keyIn(n *yaml.Node, key string) *yaml.Node {
 	}
 	return nil
 }
+
+// SetState returns the text of the file of a partner with another state. Comments and layout
+// stay.
+func SetState(text []byte, state string) ([]byte, error) {
+	root, err := document("", text, reflect.TypeFor[Partner]())
+	if err != nil {
+		return nil, err
+	}
+	if root.Kind != yaml.MappingNode || root.Style&yaml.FlowStyle != 0 {
+		return nil, errors.New("its keys are not in lines of their own; write the state there by hand: state: " + state)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	line := "state: " + state + "\n"
+	if key := keyIn(root, "state"); key != nil {
+		value := under(root, "state")
+		if value.Line != key.Line || value.Kind != yaml.ScalarNode {
+			return nil, errors.New("the key state has no value in its line; write it by hand: state: " + state)
+		}
+		lines[key.Line-1] = line
+		return []byte(strings.Join(lines, "")), nil
+	}
+	if last := len(lines) - 1; lines[last] != "" {
+		lines[last] += "\n"
+	}
+	return []byte(strings.Join(lines, "") + line), nil
+}

@@ -125,7 +125,7 @@ func TestAConfigurationIsReadWithAnotherFileOfAPartner(t *testing.T) {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
 	}
-	if c, err := LoadWith(main, nil, "acme", nil); err != nil || len(c.Partners) != 0 {
+	if c, err := LoadWith(main, nil, "beta", []byte("identity: acme.example\n"), "acme"); err != nil || len(c.Partners) != 1 {
 		t.Errorf("without the file: %v", err)
 	}
 }

@@ -58,7 +58,7 @@ type Options struct {
 	Security func(transport.SecurityEvent)
 }
 
-// ruling is a compiled policy with what is said about its decisions.
+// ruling is a compiled policy with the keys and reasons for its decisions.
 type ruling struct {
 	*access.Policy
 	keys   []string         // of the rules

@@ -1,0 +1,332 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/invitation"
+	"github.com/slimwire/swp/internal/disk"
+)
+
+func newPartner() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "partner",
+		Short: "Invite, accept, list, suspend and revoke partners",
+		Long: `Begin and end partnerships with endpoints of other organisations. Each partner that these
+commands make has the file partners.d/NAME.yaml beside the configuration. swpd.yaml is
+never changed. A running swpd is told; it also finds changed files by itself within two seconds.
+
+Two organisations become partners with two commands each: one invites, the other accepts and
+replies, the first one accepts the reply. Both compare the fingerprint of the file that they
+accept with the other one over another channel, such as the telephone.`,
+		Example: `  swpd partner invite beta --config swpd.yaml --offer mcp:files --out beta.invitation
+  swpd partner accept acme.invitation --config swpd.yaml --offer rpc:orders.find --reply acme.reply
+  swpd partner accept acme.reply --config swpd.yaml
+  swpd partner list --config swpd.yaml
+  swpd partner suspend beta --config swpd.yaml`,
+	}
+	cmd.AddCommand(newPartnerInvite(), newPartnerAccept(), newPartnerList(), newPartnerSuspend(), newPartnerResume(), newPartnerRevoke())
+	return cmd
+}
+
+// partners are the partners of a configuration, for the commands about them.
+type partners struct {
+	file string // the configuration
+	conf *config.Config
+}
+
+func loadPartners(file string) (*partners, error) {
+	if file == "" {
+		return nil, cli.Usagef("partners belong to a configuration: name its file with --config, or in SWPD_CONFIG")
+	}
+	c, err := load(file)
+	if err != nil {
+		return nil, err
+	}
+	return &partners{file, c}, nil
+}
+
+// inviteExt ends the names of the files of invitations to which no reply was accepted yet.
+const inviteExt = ".invited"
+
+func (p *partners) invited(name string) string {
+	return filepath.Join(config.DirOfPartners(p.file), name+inviteExt)
+}
+
+// invitations returns those without a reply, by the name of the partner.
+func (p *partners) invitations() (map[string]*invitation.Invitation, error) {
+	found := make(map[string]*invitation.Invitation)
+	entries, err := os.ReadDir(config.DirOfPartners(p.file))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		name, is := strings.CutSuffix(e.Name(), inviteExt)
+		if !is || strings.HasPrefix(name, ".") {
+			continue
+		}
+		i, err := readInvitation(p.invited(name))
+		if err != nil {
+			return nil, err
+		}
+		found[name] = i
+	}
+	return found, nil
+}
+
+func readInvitation(file string) (*invitation.Invitation, error) {
+	f, err := cli.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it is read
+	text, err := io.ReadAll(io.LimitReader(f, invitation.MaxSize+1))
+	if err != nil {
+		return nil, cli.Unreadable(err)
+	}
+	i, err := invitation.Decode(text)
+	if err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s %w", file, err)}
+	}
+	return i, nil
+}
+
+// putFile writes a file as a whole, durably. Without replace the file must not exist.
+func putFile(file string, text []byte, replace bool) error {
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(dir, "."+filepath.Base(file)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(next.Name()) }() // it has another name, or failed
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(file); err == nil && replace {
+		mode = info.Mode().Perm()
+	}
+	_, err = next.Write(text)
+	if err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	if replace {
+		err = os.Rename(next.Name(), file)
+	} else {
+		err = os.Link(next.Name(), file)
+	}
+	return errors.Join(err, disk.SyncDir(dir))
+}
+
+// tell has the swpd that runs with the configuration reload it, and says what came of it.
+func (p *partners) tell(out io.Writer) error {
+	admin, _, err := askStatus("", p.file)
+	if err != nil {
+		_, _ = fmt.Fprintf(out, "no running swpd was told (%v); one that runs finds the change within two seconds, and the next start reads it\n", err)
+		return nil
+	}
+	var result daemon.Reloaded
+	if err := ask(admin, http.MethodPost, "/reload", &result); err != nil {
+		return err
+	}
+	printReloaded(out, &result)
+	return shortOf(&result)
+}
+
+func newPartnerList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the partners of a configuration",
+		Long: `List the partners of a configuration with their files, states and dates, and the
+invitations without an accepted reply.`,
+		Example: `  swpd partner list --config swpd.yaml
+  swpd partner list --config swpd.yaml --json`,
+		Args: cobra.NoArgs,
+	}
+	file := configFlag(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		p, err := loadPartners(*file)
+		if err != nil {
+			return err
+		}
+		list, err := p.list(time.Now())
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(cmd.OutOrStdout(), list)
+		}
+		if len(list) == 0 {
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "swpd: no partners")
+			return nil
+		}
+		return printPartners(cmd.OutOrStdout(), list)
+	}
+	return cmd
+}
+
+// listed is a partner in a list.
+type listed struct {
+	Name       string   `json:"name"`
+	State      string   `json:"state"` // active, ended, suspended, revoked or invited
+	Identity   string   `json:"identity,omitempty"`
+	Addresses  []string `json:"addresses"`
+	File       string   `json:"file"`
+	ValidUntil string   `json:"valid_until,omitempty"`
+	ReviewBy   string   `json:"review_by,omitempty"`
+	DaysLeft   *int     `json:"days_left,omitempty"` // until the end of validity, or of an invitation
+	ReviewDue  bool     `json:"review_due,omitempty"`
+}
+
+const (
+	stateEnded   = "ended"
+	stateInvited = "invited"
+)
+
+func (p *partners) list(now time.Time) ([]listed, error) {
+	list := []listed{} // not nil: JSON would show null
+	for _, name := range slices.Sorted(maps.Keys(p.conf.Partners)) {
+		one := p.conf.Partners[name]
+		l := listed{
+			Name: name, State: one.State, Identity: one.Identity, Addresses: []string{}, File: cmp.Or(p.conf.PartnerFiles[name], p.file),
+			ValidUntil: one.ValidUntil.String(), ReviewBy: one.ReviewBy.String(), DaysLeft: daysUntil(one.ValidUntil.Time, now),
+			ReviewDue: !one.ReviewBy.IsZero() && !now.Before(one.ReviewBy.Time),
+		}
+		for _, a := range one.Addresses {
+			l.Addresses = append(l.Addresses, a.String())
+		}
+		if one.State == config.StateActive && one.Ended(now) {
+			l.State = stateEnded
+		}
+		list = append(list, l)
+	}
+	invited, err := p.invitations()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(invited)) {
+		i := invited[name]
+		list = append(list, listed{Name: name, State: stateInvited, Addresses: []string{}, File: p.invited(name), ValidUntil: i.Until.Format(time.RFC3339), DaysLeft: daysUntil(i.Until, now)})
+	}
+	return list, nil
+}
+
+// daysUntil returns the whole days until a time, 0 after it; nil if there is no time.
+func daysUntil(t, now time.Time) *int {
+	if t.IsZero() {
+		return nil
+	}
+	days := int(max(t.Sub(now), 0) / (24 * time.Hour))
+	return &days
+}
+
+func printPartners(out io.Writer, list []listed) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, l := range list {
+		until, review := "without end", ""
+		if l.DaysLeft != nil {
+			until = fmt.Sprintf("until %s, %d days left", l.ValidUntil, *l.DaysLeft)
+		}
+		if l.ReviewBy != "" {
+			review = "review by " + l.ReviewBy
+		}
+		if l.ReviewDue {
+			review += ", due"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.State, until, review, l.Identity, strings.Join(l.Addresses, " "), l.File)
+	}
+	return w.Flush()
+}
+
+// stateCommand is a command that changes the state of a partner.
+func stateCommand(use, short, long, to string, from ...string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use + " NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Example: "  swpd partner " + use + " beta --config swpd.yaml",
+	}
+	file := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := loadPartners(*file)
+		if err != nil {
+			return err
+		}
+		if err := p.change(args[0], to, from); err != nil {
+			return &exitError{exitUsage, err}
+		}
+		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "partner %s is %s\n", args[0], to)
+		return p.tell(cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+func newPartnerSuspend() *cobra.Command {
+	return stateCommand("suspend", "Keep a partner out for a while", `Suspend a partner: its connections are closed, it is not let in, and nothing is sent to it
+until swpd partner resume. Deliveries to it wait.`, config.StateSuspended, config.StateActive)
+}
+
+func newPartnerResume() *cobra.Command {
+	return stateCommand("resume", "Let a suspended partner in again", `Let a suspended partner in again.`, config.StateActive, config.StateSuspended)
+}
+
+func newPartnerRevoke() *cobra.Command {
+	return stateCommand("revoke", "Keep a partner out for good", `Revoke a partner: as suspend, for good. Its file stays, so that swpd partner accept takes
+the same identity again only with --again.`, config.StateRevoked, config.StateActive, config.StateSuspended)
+}
+
+// change writes another state into the file of a partner.
+func (p *partners) change(name, to string, from []string) error {
+	one, ok := p.conf.Partners[name]
+	file := p.conf.PartnerFiles[name]
+	switch {
+	case !ok:
+		return fmt.Errorf("there is no partner %.80q; there are: %s", name, orNobody(slices.Sorted(maps.Keys(p.conf.Partners))))
+	case file == "":
+		return fmt.Errorf("partner %s is in %s, which no command changes; write there: partners.%s.state: %s", name, p.conf.Place("partners."+name), name, to)
+	case !slices.Contains(from, one.State):
+		return fmt.Errorf("partner %s is %s; %s is for partners that are %s", name, one.State, to, strings.Join(from, " or "))
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := config.SetState(text, to)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	c, err := config.LoadWith(p.file, os.Environ(), name, changed)
+	if err != nil {
+		return err
+	}
+	if got := c.Partners[name].State; got != to {
+		return fmt.Errorf("%s: the state stays %s; is it set in %s?", file, got, c.Place("partners."+name+".state"))
+	}
+	if bytes.Equal(text, changed) {
+		return nil
+	}
+	return putFile(file, changed, true)
+}
+
+func orNobody(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

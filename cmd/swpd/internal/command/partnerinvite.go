@@ -1,0 +1,521 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/daemon/certinfo"
+	"github.com/slimwire/swp/daemon/check"
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/invitation"
+)
+
+// inviteDays is how long an invitation is accepted by default.
+const inviteDays = 14
+
+// offerFlags are the flags for the rights of a partner here and for its addresses to dial.
+type offerFlags struct {
+	offers, addresses *[]string
+	days              *int
+}
+
+func addOfferFlags(cmd *cobra.Command) offerFlags {
+	f := cmd.Flags()
+	return offerFlags{
+		f.StringArray("offer", nil, "`PROFILE:NAME` that the partner may use here, such as mcp:files, mcp:files/read_file, rpc:orders.find, a2a:planner; repeatable"),
+		f.StringArray("address", nil, "`address` for the partner to dial, default the addresses of listeners; repeatable"),
+		f.Int("days", inviteDays, "`days` for which the invitation is accepted"),
+	}
+}
+
+func (f *offerFlags) rules() ([]config.PartnerRule, error) {
+	var list []config.PartnerRule
+	for _, text := range *f.offers {
+		r, err := config.ParseOffer(text)
+		if err != nil {
+			return nil, cli.Usagef("--offer: %v", err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// make makes an invitation by this endpoint.
+func (f *offerFlags) make(cmd *cobra.Command, c *config.Config, offers []config.PartnerRule) (*invitation.Invitation, error) {
+	if *f.days < 1 || *f.days > 366 {
+		return nil, cli.Usagef("--days: is %d, want 1 to 366", *f.days)
+	}
+	now := time.Now()
+	b, err := check.Bundle(c, now)
+	if err != nil {
+		return nil, err
+	}
+	if len(*f.addresses) > 0 {
+		if err := b.SetAddresses(*f.addresses); err != nil {
+			return nil, &exitError{exitUsage, err}
+		}
+	}
+	if len(b.Addresses) == 0 {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "swpd: warning: no listener has an address that a partner can dial, so this endpoint has to dial the partner; or name an address with --address")
+	}
+	return invitation.New(nameOf(b.Identity), b, offers, now.AddDate(0, 0, *f.days)), nil
+}
+
+func newPartnerInvite() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "invite NAME",
+		Short: "Print an invitation for a partner",
+		Long: `Print a file that invites another endpoint to become the partner NAME: the identity, the
+addresses and the authority of this endpoint, and what the partner may do here. It
+contains no secret. What the partner may do are the rules of --offer, in force when its reply
+is accepted; for a partner that is configured they are the rules for its identity.
+
+The invitation is kept as partners.d/NAME.invited until then. A new one for the same name
+replaces it.
+
+Tell the fingerprint to the operator of the partner over another channel.`,
+		Example: `  swpd partner invite beta --config swpd.yaml --offer mcp:files --out beta.invitation
+  swpd partner invite beta --config swpd.yaml --offer rpc:orders.find --offer mcp:files/read_file --days 7 --out beta.invitation`,
+		Args: cobra.ExactArgs(1),
+	}
+	file := configFlag(cmd)
+	o := addOfferFlags(cmd)
+	to := cmd.Flags().String("out", "-", "new `file` to write, or - for standard output")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := loadPartners(*file)
+		if err != nil {
+			return err
+		}
+		name := args[0]
+		offers, err := o.rules()
+		if err != nil {
+			return err
+		}
+		known, is := p.conf.Partners[name]
+		switch why := known.Barred(name, time.Now()); {
+		case is && why != "":
+			return &exitError{exitUsage, fmt.Errorf("%s; resume it, or invite under another name", why)}
+		case is && len(offers) > 0:
+			return cli.Usagef("--offer: partner %s is configured, and the rules for %s say what it may do; change them instead", name, known.Identity)
+		case is:
+			if offers, err = rulesFor(p.conf, known.Identity); err != nil {
+				return err
+			}
+		default:
+			if err := p.tryOffers(name, offers); err != nil {
+				return err
+			}
+		}
+		i, err := o.make(cmd, p.conf, offers)
+		if err != nil {
+			return err
+		}
+		text := i.Encode()
+		if !is {
+			if err := putFile(p.invited(name), text, true); err != nil {
+				return err
+			}
+		}
+		if err := writeOut(cmd, *to, text); err != nil {
+			return err
+		}
+		told := cmd.OutOrStdout()
+		if *to == "-" {
+			told = cmd.ErrOrStderr()
+		}
+		_, _ = fmt.Fprintf(told, "fingerprint of the invitation: %s; tell it to the partner\n", i.Sum)
+		return nil
+	}
+	return cmd
+}
+
+// tryOffers refuses rules that are wrong, and a name that is.
+func (p *partners) tryOffers(name string, offers []config.PartnerRule) error {
+	n := config.NewPartner{Identity: "spiffe://to-be-known.invalid/swpd", Allow: offers}
+	_, err := config.LoadWith(p.file, os.Environ(), name, n.Text())
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return nil
+}
+
+// rulesFor returns the rules for an identity.
+func rulesFor(c *config.Config, identity string) (list []config.PartnerRule, err error) {
+	may, err := check.As(c, identity)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range may.Rules {
+		list = append(list, config.PartnerRule{For: r.For, Profile: notAny(r.Profile), Operation: notAny(r.Operation), Name: notAny(r.Name)})
+	}
+	return list, nil
+}
+
+// notAny returns patterns; none for those that match everything.
+func notAny(patterns []string) []string {
+	if slices.Contains(patterns, "**") {
+		return nil
+	}
+	return patterns
+}
+
+// writeOut writes a new file, or to standard output.
+func writeOut(cmd *cobra.Command, to string, text []byte) error {
+	if to == "-" {
+		_, err := cmd.OutOrStdout().Write(text)
+		return err
+	}
+	if err := putFile(to, text, false); errors.Is(err, fs.ErrExist) {
+		return cli.Usagef("%s exists; remove it, or name another file", to)
+	} else if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "made %s\n", to)
+	return nil
+}
+
+// acceptance is what swpd partner accept is asked for.
+type acceptance struct {
+	partners
+	name, fingerprint, reply string
+	validUntil, reviewBy     string
+	yes, again               bool
+	offers                   offerFlags
+
+	invitation *invitation.Invitation
+	record     string // file of the invitation that it answers
+	old        string // name of the revoked partner with its identity
+	allow      []config.PartnerRule
+	config     *config.Config // with the partner
+}
+
+func newPartnerAccept() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "accept FILE",
+		Short: "Accept the invitation, or the reply, of a partner",
+		Long: `Show an invitation: who invites, its fingerprint, what it offers, and what it may do here;
+and after a yes write partners.d/NAME.yaml and the authority of the partner beside it. The
+whole configuration is checked before. Nothing is overwritten.
+
+With --reply FILE the answer is written as well: the invitation of this endpoint, with what
+--offer names. The inviting endpoint accepts it with the same command; what the partner may do
+there was said by its own invitation.
+
+An invitation that has ended, was damaged, or has an unknown version is refused, and a reply
+to an invitation that this endpoint has not made, or that was answered before. In scripts use
+--yes and --fingerprint: without somebody who compares it, the fingerprint must be given.`,
+		Example: `  swpd partner accept acme.invitation --config swpd.yaml --offer rpc:orders.find --reply acme.reply
+  swpd partner accept acme.reply --config swpd.yaml
+  swpd partner accept acme.invitation --config swpd.yaml --yes --fingerprint 1f0c6a3d8c1e4b6f9a57e2c4d0b8a6f3e5d7c9b1a3f5e7d9c1b3a5f7e9d1c3b5`,
+		Args: cobra.ExactArgs(1),
+	}
+	file := configFlag(cmd)
+	a := acceptance{offers: addOfferFlags(cmd)}
+	f := cmd.Flags()
+	f.StringVar(&a.name, "name", "", "`name` of the partner here, default as it proposes, or as it was invited")
+	f.StringVar(&a.reply, "reply", "", "new `file` for the answer, or - for standard output")
+	f.StringVar(&a.fingerprint, "fingerprint", "", "the `fingerprint` that the partner has told; another one is refused")
+	f.StringVar(&a.validUntil, "valid-until", "", "last `day` of the partnership, such as 2027-12-31; default without end")
+	f.StringVar(&a.reviewBy, "review-by", "", "`day` by which it is to be reviewed")
+	f.BoolVar(&a.yes, "yes", false, "do not ask; needs --fingerprint")
+	f.BoolVar(&a.again, "again", false, "accept an identity whose partnership was revoked")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := loadPartners(*file)
+		if err != nil {
+			return err
+		}
+		a.partners = *p
+		return a.run(cmd, args[0])
+	}
+	return cmd
+}
+
+func (a *acceptance) run(cmd *cobra.Command, file string) (err error) {
+	if a.yes && a.fingerprint == "" {
+		return cli.Usagef("--yes needs --fingerprint: somebody has to compare it with the partner")
+	}
+	if a.invitation, err = readInvitation(file); err != nil {
+		return err
+	}
+	for _, step := range []func() error{a.held, a.match} {
+		if err := step(); err != nil {
+			return &exitError{exitUsage, fmt.Errorf("%s: %w", file, err)}
+		}
+	}
+	var reply *invitation.Invitation
+	if a.reply != "" {
+		if reply, err = a.offers.make(cmd, a.conf, a.allow); err != nil {
+			return err
+		}
+		reply.Answers = a.invitation.Sum
+	}
+	trust, text, err := a.text()
+	if err != nil {
+		return err
+	}
+	made := false
+	switch err := putFile(trust, []byte(a.invitation.Trust), false); {
+	case err == nil:
+		made = true
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	undo := func(err error) error {
+		if made {
+			err = errors.Join(err, os.Remove(trust))
+		}
+		return err
+	}
+	warnings, err := a.check(text)
+	if err != nil {
+		return undo(&exitError{exitUsage, err})
+	}
+	out := cmd.OutOrStdout()
+	if a.reply == "-" {
+		out = cmd.ErrOrStderr()
+	}
+	if err := a.show(out, warnings); err != nil {
+		return undo(err)
+	}
+	if err := a.agree(cmd); err != nil {
+		return undo(err)
+	}
+	to := config.PartnerFile(a.file, a.name)
+	err = putFile(to, text, a.old == a.name)
+	if errors.Is(err, fs.ErrExist) {
+		err = cli.Usagef("%s exists; choose another --name, or remove it", to)
+	}
+	if err != nil {
+		return undo(err)
+	}
+	_, _ = fmt.Fprintf(out, "made %s\n", to)
+	if a.record != "" {
+		if err := os.Remove(a.record); err != nil {
+			return err
+		}
+	}
+	if a.old != "" && a.old != a.name {
+		if err := os.Remove(a.conf.PartnerFiles[a.old]); err != nil {
+			return err
+		}
+	}
+	if reply != nil {
+		if err := writeOut(cmd, a.reply, reply.Encode()); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(out, "fingerprint of the reply: %s; tell it to the partner\n", reply.Sum)
+	}
+	return a.tell(out)
+}
+
+// held refuses an invitation that has ended, or has another fingerprint than was told.
+func (a *acceptance) held() error {
+	if err := a.invitation.Ended(time.Now()); err != nil {
+		return err
+	}
+	told := strings.ToLower(strings.NewReplacer(":", "", " ", "").Replace(a.fingerprint))
+	if told != "" && told != a.invitation.Sum {
+		return fmt.Errorf("has the fingerprint %s, and --fingerprint is another one: it is not the file that the partner has made", a.invitation.Sum)
+	}
+	return nil
+}
+
+// match finds the name and the rights of the partner, and the invitation that a reply answers.
+func (a *acceptance) match() error {
+	i := a.invitation
+	proposed := i.Name
+	var err error
+	if a.allow, err = a.offers.rules(); err != nil {
+		return err
+	}
+	if i.Answers != "" {
+		all, err := a.invitations()
+		if err != nil {
+			return err
+		}
+		found := ""
+		for name, made := range all {
+			if made.Sum == i.Answers {
+				found = name
+			}
+		}
+		switch {
+		case found == "":
+			return errors.New("answers an invitation that this endpoint has not made, that was answered before, or that another one has replaced; invite again")
+		case len(a.allow) > 0:
+			return cli.Usagef("--offer has no effect with a reply: the invitation has said what the partner may do; change allow in its file afterwards")
+		case a.reply != "":
+			return cli.Usagef("--reply has no effect with a reply: the partner has accepted this endpoint already")
+		}
+		if err := all[found].Ended(time.Now()); err != nil {
+			return fmt.Errorf("answers an invitation that %w", err)
+		}
+		proposed, a.record, a.allow = found, a.invited(found), all[found].Offers
+	}
+	a.name = cmp.Or(a.name, proposed)
+	for _, name := range sortedNames(a.conf.Partners) {
+		one := a.conf.Partners[name]
+		switch {
+		case one.Identity != i.Identity:
+		case one.State != config.StateRevoked || a.conf.PartnerFiles[name] == "":
+			return fmt.Errorf("is of %s, which is the partner %s already", i.Identity, name)
+		case !a.again:
+			return fmt.Errorf("is of %s, the partner %s that was revoked (%s); --again takes it all the same", i.Identity, name, a.conf.PartnerFiles[name])
+		default:
+			a.old = name
+		}
+	}
+	if _, taken := a.conf.Partners[a.name]; taken && a.old != a.name {
+		return fmt.Errorf("there is a partner %s, which is %s; choose another --name", a.name, a.conf.Partners[a.name].Identity)
+	}
+	return nil
+}
+
+func sortedNames(list config.Partners) []string {
+	names := make([]string, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// text returns the content of the file of the partner, and the name of the one with its
+// authorities.
+func (a *acceptance) text() (trust string, text []byte, err error) {
+	if strings.ContainsAny(a.name, `/\`) || a.name == "" || a.name[0] == '.' {
+		return "", nil, cli.Usagef("%.80q is no name of a partner; choose one with --name", a.name)
+	}
+	for flag, day := range map[string]string{"--valid-until": a.validUntil, "--review-by": a.reviewBy} {
+		if day == "" {
+			continue
+		}
+		if _, err := config.ParseDate(day); err != nil {
+			return "", nil, cli.Usagef("%s: %v", flag, err)
+		}
+	}
+	pem := a.name + "-" + a.invitation.Sum[:8] + ".pem"
+	n := config.NewPartner{
+		Identity: a.invitation.Identity, Addresses: a.invitation.Addresses, Trust: pem, Allow: a.allow, ValidUntil: a.validUntil, ReviewBy: a.reviewBy,
+	}
+	head := fmt.Sprintf("# Accepted on %s, fingerprint %s.\n", time.Now().UTC().Format(time.DateOnly), a.invitation.Sum)
+	return filepath.Join(config.DirOfPartners(a.file), pem), append([]byte(head), n.Text()...), nil
+}
+
+// check checks the configuration as it will be, and returns its warnings about the partner.
+func (a *acceptance) check(text []byte) (warnings []string, err error) {
+	c, err := config.LoadWith(a.file, os.Environ(), a.name, text, a.without()...)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := check.Read(c)
+	if err != nil {
+		return nil, err
+	}
+	a.config = c
+	for _, w := range plan.Warnings {
+		if strings.Contains(w, "partners."+a.name) || strings.Contains(w, "partner "+a.name+" ") {
+			warnings = append(warnings, w)
+		}
+	}
+	return warnings, nil
+}
+
+// without returns the partner that the new one replaces.
+func (a *acceptance) without() []string {
+	if a.old == "" || a.old == a.name {
+		return nil
+	}
+	return []string{a.old}
+}
+
+// show prints what is about to be accepted.
+func (a *acceptance) show(out io.Writer, warnings []string) error {
+	i := a.invitation
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(title, format string, args ...any) {
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", title, cli.Field(fmt.Sprintf(format, args...)))
+	}
+	what := "invitation"
+	if i.Answers != "" {
+		what = "reply"
+	}
+	row(what, "of %s, to be the partner %s here", i.Identity, a.name)
+	row("fingerprint", "%s", i.Sum)
+	b, err := i.Bundle()
+	if err != nil {
+		return err
+	}
+	for _, cert := range b.Authorities {
+		info := certinfo.Of(cert, time.Now())
+		row("authority", "%s, SHA-256 %s, valid until %s", info.Subject, info.Fingerprint, day(info.NotAfter))
+		if info.Problem != "" {
+			row("warning", "this authority %s", info.Problem)
+		}
+	}
+	if len(i.Addresses) == 0 {
+		row("addresses", "none: it dials this endpoint")
+	}
+	for _, address := range i.Addresses {
+		row("address", "%s", address)
+	}
+	rules(row, "it offers", i.Offers)
+	may, err := rulesFor(a.config, i.Identity)
+	if err != nil {
+		return err
+	}
+	rules(row, "it may use here", may)
+	if a.validUntil != "" {
+		row("valid until", "%s", a.validUntil)
+	}
+	if a.reviewBy != "" {
+		row("review by", "%s", a.reviewBy)
+	}
+	for _, warning := range warnings {
+		row("warning", "%s", warning)
+	}
+	return w.Flush()
+}
+
+func rules(row func(title, format string, args ...any), title string, list []config.PartnerRule) {
+	if len(list) == 0 {
+		row(title, "nothing but what every peer may use")
+	}
+	for _, r := range list {
+		row(title, "%s", r.String())
+	}
+}
+
+// agree asks whether to accept.
+func (a *acceptance) agree(cmd *cobra.Command) error {
+	if a.yes {
+		return nil
+	}
+	in := cmd.InOrStdin()
+	if f, is := in.(*os.File); !is || !term.IsTerminal(int(f.Fd())) {
+		return cli.Usagef("nobody can be asked, because standard input is no terminal: use --yes and --fingerprint, with the one that the partner has told")
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Does the partner name the same fingerprint, and is this what you want? [y/N] ")
+	answer, err := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return &exitError{exitFailed, errors.New("not accepted, nothing was changed")}
+	}
+	return nil
+}
