@@ -53,18 +53,21 @@ func echo(tb testing.TB, size int) (serve func(), l *loop, params []byte) {
 
 // prompt answers each call at once, with its params.
 type prompt struct {
-	answer  e1.Envelope
-	payload []byte
+	answer           e1.Envelope
+	request, payload []byte
+	open             int // calls
 }
 
 func (p *prompt) Call(_ context.Context, env e1.Envelope) (profiles.Call, error) {
 	var req rpc.Req
-	if err := req.Decode(env.Payload); err != nil {
+	p.request = append(append(p.request[:0], env.Payload...), env.Tail...)
+	if err := req.Decode(p.request); err != nil {
 		return nil, err
 	}
 	m := rpc.Resp{RPCID: req.RPCID, Result: req.Params}
 	p.payload = m.Append(p.payload[:0])
 	p.answer = e1.Envelope{ProfileID: rpc.ProfileID, MsgType: rpc.TypeResp, Payload: p.payload}
+	p.open++
 	return (*promptCall)(p), nil
 }
 
@@ -73,7 +76,7 @@ type promptCall prompt
 func (p *promptCall) MsgID() []byte                              { return nil }
 func (p *promptCall) Lane() profiles.Lane                        { return nil }
 func (p *promptCall) Recv(context.Context) (*e1.Envelope, error) { return &p.answer, nil }
-func (p *promptCall) Close()                                     {}
+func (p *promptCall) Close()                                     { p.open-- }
 
 func TestACallThatEndsWellIsOneAllocation(t *testing.T) {
 	on, params := new(prompt), make([]byte, 64)

@@ -90,33 +90,54 @@ func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error
 		return nil, err
 	}
 	defer s.Close()
-	return s.finish(ctx, nil)
+	result, err := s.finish(ctx)
+	return bytes.Clone(result), err
 }
 
-// Caller makes one call after the other and reuses its memory, which it keeps: as much as its
-// largest call took. It is for programs that make many calls. One goroutine at a time may use it.
+// Caller makes one call after the other and reuses its memory, which it keeps. It is for programs that
+// make many calls. One goroutine at a time may use it.
 type Caller struct {
 	on     profiles.Caller
 	stream Stream
-	result []byte
+	result []byte // the last one, if it was small
+	lent   bool   // the last one is in the memory of stream
 }
+
+// smallResult is the size up to which a Caller copies a result.
+const smallResult = 1 << 10
 
 // NewCaller returns a Caller for a session or a lane.
 func NewCaller(on profiles.Caller) *Caller { return &Caller{on: on} }
 
-// Call is like the function Call, but the result is valid until the next Call.
+// Call is like the function Call, but the result is valid until the next Call or Close. Until then
+// its octets count as in flight.
 func (c *Caller) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
+	c.Close()
 	s := &c.stream
 	if err := (Invocation{Method: method, Params: params}).open(ctx, c.on, s); err != nil {
 		return nil, err
 	}
-	defer s.Close()
-	result, err := s.finish(ctx, c.result[:0])
-	if err != nil {
-		return nil, err
+	result, err := s.finish(ctx)
+	switch {
+	case err != nil:
+		result = nil
+	case len(result) > smallResult:
+		c.lent = true
+		return result, nil
+	default:
+		c.result = append(c.result[:0], result...)
+		result = c.result
 	}
-	c.result = result
-	return result, nil
+	s.Close()
+	return result, err
+}
+
+// Close gives back the memory of the last result. The Caller can be used again.
+func (c *Caller) Close() {
+	if c.lent {
+		c.lent = false
+		c.stream.Close()
+	}
 }
 
 // Stream is the calling side of one call. One goroutine at a time may use it.
@@ -154,12 +175,22 @@ func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream) err
 	binary.NativeEndian.PutUint64(s.rpcID[8:], rand.Uint64()) //nolint:gosec // no secret
 	req := Req{RPCID: s.rpcID[:], Method: []byte(c.Method), Params: c.Params, IdempotencyKey: []byte(c.IdempotencyKey)}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq}
+	// Params are not copied where they end the payload. An Ahead reads the payload as one.
+	apart := c.IdempotencyKey == "" && profiles.AheadOf(ctx) == nil
+	n := req.Size()
+	if apart {
+		n -= len(c.Params)
+	}
 	payload := s.small[:0]
-	if n := req.Size(); n > len(s.small) {
+	if n > len(s.small) {
 		s.large = slices.Grow(s.large[:0], n)
 		payload = s.large
 	}
-	env.Payload = req.Append(payload)
+	if apart {
+		env.Payload, env.Tail = req.appendHead(payload), c.Params
+	} else {
+		env.Payload = req.Append(payload)
+	}
 	if c.Deadline > 0 {
 		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDeadline, uint64(max(1, c.Deadline.Milliseconds())))
 	}
@@ -169,12 +200,12 @@ func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream) err
 	return err
 }
 
-// finish receives the result of the call and appends it to dst. Stream items are dropped.
-func (s *Stream) finish(ctx context.Context, dst []byte) ([]byte, error) {
+// finish receives the result of the call, valid until Close. Stream items are dropped.
+func (s *Stream) finish(ctx context.Context) ([]byte, error) {
 	for {
 		switch _, err := s.Recv(ctx); {
 		case errors.Is(err, io.EOF):
-			return append(dst, s.result...), nil
+			return s.result, nil
 		case err != nil:
 			return nil, err
 		}

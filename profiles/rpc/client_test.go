@@ -299,3 +299,25 @@ func TestViolationsOfThePeerEndTheCall(t *testing.T) {
 		})
 	}
 }
+
+func TestALargeResultIsInTheMemoryOfItsCallUntilTheNextOne(t *testing.T) {
+	for size, open := range map[int]int{1 << 10: 0, 1<<10 + 1: 1} {
+		echo := new(prompt)
+		calls := rpc.NewCaller(echo)
+		params := bytes.Repeat([]byte{7}, size)
+		for range 3 {
+			result, err := calls.Call(t.Context(), "swp.echo", params)
+			if err != nil || !bytes.Equal(result, params) {
+				t.Fatalf("%d octets: %d came back, %v", size, len(result), err)
+			}
+			if echo.open != open {
+				t.Errorf("%d octets: %d calls are open, want %d", size, echo.open, open)
+			}
+		}
+		calls.Close()
+		calls.Close()
+		if echo.open != 0 {
+			t.Errorf("%d octets: %d calls are open after Close", size, echo.open)
+		}
+	}
+}

@@ -75,10 +75,22 @@ func (m *Req) Size() int { return p1.SizeHeader(TypeReq, m.size()) }
 
 // Append appends the payload to dst.
 func (m *Req) Append(dst []byte) []byte {
+	return m.appendEnd(append(m.appendHead(dst), m.Params...))
+}
+
+// appendHead appends what comes before the octets of Params.
+func (m *Req) appendHead(dst []byte) []byte {
 	dst = p1.AppendHeader(dst, TypeReq, m.size())
 	dst = p1.AppendBytes(dst, 1, m.RPCID)
 	dst = p1.AppendBytes(dst, 2, m.Method)
-	dst = p1.AppendBytes(dst, 3, m.Params)
+	if len(m.Params) == 0 {
+		return dst
+	}
+	return p1.AppendHeader(dst, 3, len(m.Params))
+}
+
+// appendEnd appends what comes after the octets of Params.
+func (m *Req) appendEnd(dst []byte) []byte {
 	dst = p1.AppendBytes(dst, 4, m.IdempotencyKey)
 	return dst
 }
