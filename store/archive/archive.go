@@ -248,6 +248,8 @@ func (r *Reader) begin() error {
 	case string(b) == magic:
 	case n == len(b) && bytes.HasPrefix(b, []byte(stem)):
 		return fmt.Errorf("%w: the export has format %q, want %q", store.ErrVersion, b, magic)
+	case n == 0:
+		return fmt.Errorf("%w: this is no export of a store: it is empty", store.ErrDamaged)
 	default:
 		return fmt.Errorf("%w: this is no export of a store: it does not begin with %q", store.ErrDamaged, stem)
 	}

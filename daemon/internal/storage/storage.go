@@ -68,6 +68,9 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	o.Committed = func(took time.Duration, _ int) { commits.Observe(took.Seconds()) }
 	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
 	if c.Store != config.StoreMemory {
+		if err := unfinished(c.Data); err != nil {
+			return nil, err
+		}
 		o.Dir = filepath.Join(c.Data, dirStore)
 	}
 	engine, err := sqlstore.Open(ctx, o)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,8 +97,11 @@ func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, 
 	if err != nil {
 		return done, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, dirStore)); err != nil {
-		return done, fmt.Errorf("data: there is no store in %s: %w", dir, errors.Unwrap(err))
+	switch there, err := used(filepath.Join(dir, dirStore)); {
+	case err != nil:
+		return done, err
+	case !there:
+		return done, fmt.Errorf("data: there is no store in %s", dir)
 	}
 	s, stop, err := t.open(ctx, t.Config)
 	defer stop()
@@ -120,9 +124,12 @@ func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, 
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("export of the %s: %w", name, err)
+			err = fmt.Errorf("export of the %s: %w", name, err)
 		}
-		return w.Close()
+		if errors.Is(err, store.ErrDamaged) {
+			err = fmt.Errorf("%w\nwithout the damaged part: start swpd once with --accept-damage, stop it, and export then", err)
+		}
+		return cmp.Or(err, w.Close())
 	}
 	if err = section(sectionStore, s.engine); err == nil {
 		err = section(sectionArtifacts, s.files)
@@ -137,7 +144,7 @@ func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, 
 // dir returns the data directory, unless the store is in memory.
 func (t *Transfer) dir() (string, error) {
 	if t.Config.Store == config.StoreMemory {
-		return "", errors.New("store: memory: it ends with the process and can be neither exported nor imported")
+		return "", errors.New("data: the store is in memory and ends with the process: nothing can be exported or imported; configure another store")
 	}
 	return t.Config.Data, nil
 }
@@ -150,8 +157,12 @@ func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred
 		return done, err
 	}
 	for _, name := range []string{dirStore, dirArtifacts} {
-		if err := empty(filepath.Join(dir, name)); err != nil {
+		full := filepath.Join(dir, name)
+		switch there, err := used(full); {
+		case err != nil:
 			return done, err
+		case there:
+			return done, fmt.Errorf("data: %s is not empty; an import needs a data directory without a store: name another one, or move this away", full)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -182,15 +193,26 @@ func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred
 	return t.t, nil
 }
 
-// empty returns an error unless a directory is missing or empty.
-func empty(dir string) error {
-	switch list, err := os.ReadDir(dir); {
-	case errors.Is(err, fs.ErrNotExist), err == nil && len(list) == 0:
-		return nil
-	case err != nil:
-		return fmt.Errorf("data: %w", err)
+// used reports whether a directory has content. A missing one has none.
+func used(dir string) (bool, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("data: %w", err)
 	}
-	return fmt.Errorf("data: %s is not empty; an import needs a data directory without a store: name another one, or move this away", dir)
+	return len(list) > 0, nil
+}
+
+// unfinished returns an error if a data directory has an import that is not complete, and no store. A
+// new store would be empty, and the import could not be repeated.
+func unfinished(dir string) error {
+	staging := filepath.Join(dir, dirStaging)
+	if _, err := os.Stat(staging); err != nil {
+		return nil
+	}
+	if there, err := used(filepath.Join(dir, dirStore)); there || err != nil {
+		return err
+	}
+	return fmt.Errorf("data: there is no store in %s, because swpd store import runs or was killed; wait for it, or remove %s and import again", dir, staging)
 }
 
 // move renames a directory. An empty one may have the name.

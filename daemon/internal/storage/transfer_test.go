@@ -190,6 +190,14 @@ func TestAnExportNeedsAStoreThatNobodyUses(t *testing.T) {
 		t.Errorf("without a store: %v", err)
 	}
 	wantNoStore(t, "without a store", data)
+	kept := filepath.Join(data, dirStore)
+	if err := os.Mkdir(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transfer(t, data).Export(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "there is no store in "+data) {
+		t.Errorf("with an empty directory: %v", err)
+	}
+	wantNoStore(t, "with an empty directory", kept)
 	s := openIn(t, data)
 	if _, err := transfer(t, data).Export(t.Context(), io.Discard); !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), "perhaps another swpd") {
 		t.Errorf("beside a swpd: %v", err)
@@ -201,7 +209,70 @@ func TestAnExportNeedsAStoreThatNobodyUses(t *testing.T) {
 	memory.Config.Store = config.StoreMemory
 	_, exported := memory.Export(t.Context(), io.Discard)
 	_, imported := memory.Import(t.Context(), strings.NewReader(""))
-	if exported == nil || imported == nil {
-		t.Errorf("in memory: %v, %v", exported, imported)
+	for _, err := range []error{exported, imported} {
+		if err == nil || !strings.HasPrefix(err.Error(), "data: the store is in memory") {
+			t.Errorf("in memory: %v", err)
+		}
+	}
+}
+
+// A new store in place of an import that was killed would be empty.
+func TestNoStoreIsMadeBesideAnUnfinishedImport(t *testing.T) {
+	data := t.TempDir()
+	staging := filepath.Join(data, dirStaging)
+	if err := os.Mkdir(staging, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, existing := range []bool{false, true} { // also an empty directory is no store
+		if existing {
+			if err := os.Mkdir(filepath.Join(data, dirStore), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Open(t.Context(), Options{Config: configOf(t, data), Log: zap.NewNop()})
+		if err == nil || !strings.Contains(err.Error(), "remove "+staging) {
+			t.Errorf("with a directory %t: %v", existing, err)
+		}
+	}
+	if err := os.Remove(staging); err != nil {
+		t.Fatal(err)
+	}
+	filled(t, data)
+	if err := os.Mkdir(staging, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := openIn(t, data).Close(); err != nil { // there is a store: nothing can be imported
+		t.Error(err)
+	}
+}
+
+func TestAnExportOfADamagedStoreSaysWhatToDo(t *testing.T) {
+	data := t.TempDir()
+	filled(t, data)
+	harmed := 0
+	err := filepath.Walk(filepath.Join(data, dirArtifacts), func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.Size() < int64(len(content)) {
+			return err
+		}
+		octets, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		octets[len(octets)/2] ^= 1
+		harmed++
+		return os.WriteFile(path, octets, 0o600)
+	})
+	if err != nil || harmed != 2 {
+		t.Fatalf("%d files are damaged, %v", harmed, err)
+	}
+	if _, err := transfer(t, data).Export(t.Context(), io.Discard); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "--accept-damage") {
+		t.Errorf("Export: %v", err)
+	}
+}
+
+func TestAnEmptyExportIsNamed(t *testing.T) {
+	data := t.TempDir()
+	if _, err := transfer(t, data).Import(t.Context(), strings.NewReader("")); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "it is empty") {
+		t.Errorf("Import: %v", err)
 	}
 }
