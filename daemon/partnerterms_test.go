@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,20 +130,20 @@ func TestADenialBeginsByTheClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held := 0
+		var held atomic.Int32
 		r = newReloader(c, nil, []part.Section{guard.Section(g.Prepare)}, zap.NewNop())
-		r.hold, r.identity = func() { held++ }, func() string { return "" }
+		r.hold, r.identity = func() { held.Add(1) }, func() string { return "" }
 		ctx, stop := context.WithCancel(t.Context())
 		go r.Serve(ctx)
 		time.Sleep(time.Hour - time.Nanosecond)
 		synctest.Wait()
-		if err := g.Deny("acme.example"); err != nil || held != 0 || !g.Would("acme.example", "rpc", "call", "find") {
-			t.Errorf("before: %v, peers checked %d times", err, held)
+		if err := g.Deny("acme.example"); err != nil || held.Load() != 0 || !g.Would("acme.example", "rpc", "call", "find") {
+			t.Errorf("before: %v, peers checked %d times", err, held.Load())
 		}
 		time.Sleep(pollEvery + time.Nanosecond)
 		synctest.Wait()
-		if err := g.Deny("acme.example"); err == nil || err.Error() != "partner acme was valid until then" || held != 1 || g.Would("acme.example", "rpc", "call", "find") {
-			t.Errorf("after: %v, peers checked %d times", err, held)
+		if err := g.Deny("acme.example"); err == nil || err.Error() != "partner acme was valid until then" || held.Load() != 1 || g.Would("acme.example", "rpc", "call", "find") {
+			t.Errorf("after: %v, peers checked %d times", err, held.Load())
 		}
 		stop()
 		synctest.Wait()
