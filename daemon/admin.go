@@ -27,6 +27,7 @@ type admin struct {
 	d        *daemon
 	listener net.Listener // nil: it is off
 	server   *http.Server
+	backups  backups
 }
 
 // Open implements part.Part.
@@ -39,9 +40,16 @@ func (a *admin) Open() error {
 	if err != nil {
 		return entrances.ListenError("admin", configured, err)
 	}
-	a.listener, a.server = ln, newAdmin(a.d)
+	a.listener = ln
+	if err := a.backups.open(a.d); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	a.server = newAdmin(a.d)
 	return nil
 }
+
+// Retire implements part.Part: a backup ends.
+func (a *admin) Retire() { a.backups.retire() }
 
 // address is the address of the listener, or "".
 func (a *admin) address() string {
@@ -67,13 +75,15 @@ func (a *admin) Close() error {
 	if a.listener != nil {
 		_ = a.server.Close()
 		_ = a.listener.Close()
+		a.backups.close()
 	}
 	return nil
 }
 
-// newAdmin returns the server of /livez, /readyz, /status, /metrics and /reload. It is for
+// newAdmin returns the server of /livez, /readyz, /status, /metrics, /reload and /backup. It is for
 // this machine only: a request whose Host is not a loopback name is refused, so that no web
-// page can read it by DNS rebinding. A cross-origin request to /reload is refused, too.
+// page can read it by DNS rebinding. A cross-origin request to /reload is refused, too, and
+// /backup without the token in the data directory.
 // There is no profiling.
 func newAdmin(d *daemon) *http.Server {
 	mux := http.NewServeMux()
@@ -102,6 +112,7 @@ func newAdmin(d *daemon) *http.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(result)
 	})
+	mux.HandleFunc("POST /backup", d.admin.backups.serve)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
 	return &http.Server{
 		ConnContext:       entrances.Context,

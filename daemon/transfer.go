@@ -5,5 +5,16 @@ import "github.com/slimwire/swp/daemon/internal/storage"
 // Transfer exports or imports the store of a configuration.
 type Transfer = storage.Transfer
 
+// BackupToken is the file in the data directory with the token for POST /backup of the admin
+// listener: a backup is for those who can read that directory.
+const BackupToken = "backup.token"
+
+// Headers that follow a backup: the summary, a Transferred in JSON, and the SHA-256 of all
+// octets in hexadecimal.
+const (
+	HeaderSummary = "Swpd-Summary"
+	HeaderDigest  = "Swpd-Sha256"
+)
+
 // Transferred counts what an export or import of a store has carried.
 type Transferred = storage.Transferred

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,7 @@ type Storage struct {
 	quota   atomic.Int64
 	log     *zap.Logger
 	failure part.Fault // why writes fail now
+	backup  sync.Mutex // held during a backup
 }
 
 // Options configure a Storage.

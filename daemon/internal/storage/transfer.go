@@ -109,6 +109,29 @@ func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, 
 		return done, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.export(ctx, to, t)
+}
+
+// Backup is Export of the store while it is used: everything that was acknowledged before the call is
+// included. A second one at the same time is refused with ErrBackup.
+func (s *Storage) Backup(ctx context.Context, to io.Writer) (Transferred, error) {
+	if s.conf.Store == config.StoreMemory {
+		return Transferred{}, errMemory
+	}
+	if !s.backup.TryLock() {
+		return Transferred{}, ErrBackup
+	}
+	defer s.backup.Unlock()
+	return s.export(ctx, to, new(Transfer))
+}
+
+// ErrBackup: one backup at a time, because the log of the database grows until it ends.
+var ErrBackup = errors.New("another backup runs; wait for its end")
+
+var errMemory = errors.New("data: the store is in memory and ends with the process: nothing can be exported or imported; configure another store")
+
+// export writes the content of the store.
+func (s *Storage) export(ctx context.Context, to io.Writer, t *Transfer) (Transferred, error) {
 	w := archive.NewWriter(to)
 	private := filestore.Spaces(spaceArtifacts) // the other section has what these records describe
 	section := func(name string, from carrier) error {
@@ -131,7 +154,8 @@ func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, 
 		}
 		return cmp.Or(err, w.Close())
 	}
-	if err = section(sectionStore, s.engine); err == nil {
+	err := section(sectionStore, s.engine)
+	if err == nil {
 		err = section(sectionArtifacts, s.files)
 	}
 	if err == nil {
@@ -144,7 +168,7 @@ func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, 
 // dir returns the data directory, unless the store is in memory.
 func (t *Transfer) dir() (string, error) {
 	if t.Config.Store == config.StoreMemory {
-		return "", errors.New("data: the store is in memory and ends with the process: nothing can be exported or imported; configure another store")
+		return "", errMemory
 	}
 	return t.Config.Data, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/plain"
@@ -30,6 +31,9 @@ If there are errors, all of them are printed and the exit code is 2.
 
 The answer names the configuration that it is by. If that is the built-in one, and the
 swpd that runs here or this directory has another, it names the option for that one.
+
+With --data, read the whole store and all artifacts too, as swpd store export does: damage
+is an error.
 
 With --as, print the rights of one identity: the rules for it, the agent_ids that it
 may use, and the things of this configuration that it can reach. MCP tools are shown
@@ -52,6 +56,7 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	as := cmd.Flags().String("as", "", "print the rights of an `identity`")
 	caller := cmd.Flags().String("for", "", "with --as, on behalf of a `caller` that the identity asserts")
+	data := cmd.Flags().Bool("data", false, "also read the whole store and its artifacts, and fail if something is damaged; swpd must not run")
 	may := cmd.Flags().Bool("may", false, "with --as, answer whether it may do PROFILE OPERATION NAME")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -65,6 +70,9 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		return cli.Usagef("unexpected argument %.80q; PROFILE OPERATION NAME belong to --as IDENTITY --may", args[0])
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *data && (*may || cmd.Flags().Changed("as")) {
+			return cli.Usagef("check: --data has no effect with --as")
+		}
 		identity, err := onBehalf(*as, *caller)
 		if err != nil {
 			return &exitError{exitUsage, err}
@@ -94,13 +102,25 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
+		var read *daemon.Transferred
+		if *data {
+			n, err := readData(cmd.Context(), c, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			read = &n
+		}
 		if *asJSON {
 			return printJSON(cmd.OutOrStdout(), struct {
 				*check.Plan
-				Other string `json:"other_config,omitempty"`
-			}{plan, by.Other})
+				Other string              `json:"other_config,omitempty"`
+				Data  *daemon.Transferred `json:"data,omitempty"`
+			}{plan, by.Other, read})
 		}
-		return printPlan(cmd.OutOrStdout(), plan, by)
+		if err := printPlan(cmd.OutOrStdout(), plan, by); err != nil || read == nil {
+			return err
+		}
+		return printTransferred(cmd.OutOrStdout(), *read, "data: all of it can be read", false)
 	}
 	return cmd
 }

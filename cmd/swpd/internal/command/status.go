@@ -117,7 +117,7 @@ func ask(at, method, path string, v any) error {
 	direct := &http.Client{Transport: &http.Transport{}} // no proxy stands before this machine
 	resp, err := direct.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens on %s: swpd does not run, or its admin address is another (--admin)", at)
+		return &notListening{at}
 	}
 	if err != nil {
 		return err
@@ -135,6 +135,15 @@ func ask(at, method, path string, v any) error {
 	}
 	return nil
 }
+
+// notListening is the error of ask where nothing listens.
+type notListening struct{ at string }
+
+func (e *notListening) Error() string {
+	return fmt.Sprintf("nothing listens on %s: swpd does not run, or its admin address is another (--admin)", e.at)
+}
+
+func (*notListening) Unwrap() error { return syscall.ECONNREFUSED }
 
 func printStatus(out io.Writer, s *daemon.Status) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -111,27 +112,32 @@ import. Quotas are not applied to what is imported.`,
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the summary as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := load(*file)
+		return importStore(cmd, *file, args[0], "store import", "imported to ", *asJSON)
+	}
+	return cmd
+}
+
+// importStore makes the store of a configuration from a file, or from standard input.
+func importStore(cmd *cobra.Command, config, name, command, told string, asJSON bool) error {
+	c, err := load(config)
+	if err != nil {
+		return err
+	}
+	from := cmd.InOrStdin()
+	if name != "-" {
+		f, err := cli.Open(name)
 		if err != nil {
 			return err
 		}
-		from := cmd.InOrStdin()
-		if args[0] != "-" {
-			f, err := cli.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer func() { _ = f.Close() }() // it is read
-			from = f
-		}
-		t := daemon.Transfer{Config: c, Log: cmd.ErrOrStderr(), Progress: progress(cmd.ErrOrStderr(), "imported")}
-		n, err := t.Import(cmd.Context(), from)
-		if err != nil {
-			return fmt.Errorf("store import: %s: %w", named(args[0], "standard input"), err)
-		}
-		return printTransferred(cmd.OutOrStdout(), n, "imported to "+c.Data, *asJSON)
+		defer func() { _ = f.Close() }() // it is read
+		from = f
 	}
-	return cmd
+	t := daemon.Transfer{Config: c, Log: cmd.ErrOrStderr(), Progress: progress(cmd.ErrOrStderr(), strings.TrimSuffix(told, " to "))}
+	n, err := t.Import(cmd.Context(), from)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", command, named(name, "standard input"), err)
+	}
+	return printTransferred(cmd.OutOrStdout(), n, told+c.Data, asJSON)
 }
 
 func named(file, stream string) string {
