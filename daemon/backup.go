@@ -37,7 +37,7 @@ type backups struct {
 	cancel context.CancelFunc
 }
 
-// open writes the token for those who can read the data directory.
+// open writes the token into the data directory.
 func (b *backups) open(d *daemon) error {
 	b.d = d
 	b.ctx, b.cancel = context.WithCancel(context.Background())

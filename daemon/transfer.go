@@ -6,7 +6,7 @@ import "github.com/slimwire/swp/daemon/internal/storage"
 type Transfer = storage.Transfer
 
 // BackupToken is the file in the data directory with the token for POST /backup of the admin
-// listener: a backup is for those who can read that directory.
+// listener: a backup is for accounts that can read that directory.
 const BackupToken = "backup.token"
 
 // Headers that follow a backup: the summary, a Transferred in JSON, and the SHA-256 of all

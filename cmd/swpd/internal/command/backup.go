@@ -93,7 +93,7 @@ func (b *backup) print(out io.Writer, to string, asJSON bool) error {
 	return printTransferred(out, b.done, "backed up to "+to+", SHA-256 "+b.digest, false)
 }
 
-// writeTo makes the files of a backup in a directory. After an error there are none.
+// writeTo makes the files of a backup in a directory. After an error no file stays.
 func (b *backup) writeTo(ctx context.Context, dir string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return cli.Unreadable(err)
