@@ -145,7 +145,7 @@ func (b *backup) write(ctx context.Context, to io.Writer) error {
 	return nil
 }
 
-// errNotRunning: there is no swpd to ask.
+// errNotRunning: no swpd can be asked.
 var errNotRunning = errors.New("swpd does not run")
 
 // ask has the running swpd write a backup.
@@ -246,8 +246,8 @@ func compare(name string, needed bool) error {
 	return nil
 }
 
-// readData reads the whole store of a configuration, and returns what it has. The error says
-// what is damaged.
+// readData reads the whole store of a configuration and counts its content. Damage is an error
+// that names the damaged item.
 func readData(ctx context.Context, c *config.Config, log io.Writer) (daemon.Transferred, error) {
 	t := daemon.Transfer{Config: c, Log: log, Progress: progress(log, "read")}
 	return t.Export(ctx, io.Discard)
