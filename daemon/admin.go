@@ -1,104 +1,54 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
-	"github.com/slimwire/swp/daemon/internal/part"
 )
-
-// maxAdmin is how many connections the admin listener holds at once.
-const maxAdmin = 64
 
 // admin is the listener for local administration, if it is configured.
 type admin struct {
-	part.Passive
-	d        *daemon
-	listener net.Listener // nil: it is off
-	server   *http.Server
-	backups  backups
+	web
+	d       *daemon
+	backups backups
 }
 
 // Open implements part.Part.
 func (a *admin) Open() error {
-	configured := a.d.config.Admin
-	if configured == config.AdminOff {
-		return nil
+	if err := a.open(a.d, "admin", a.d.config.Admin, newAdmin(a.d)); err != nil || a.listener == nil {
+		return err
 	}
-	ln, err := a.d.sockets.Listen(configured)
-	if err != nil {
-		return entrances.ListenError("admin", configured, err)
-	}
-	a.listener = ln
-	if err := a.backups.open(a.d); err != nil {
-		return errors.Join(err, ln.Close())
-	}
-	a.server = newAdmin(a.d)
-	return nil
+	return a.backups.open(a.d)
 }
 
 // Retire implements part.Part: a backup ends.
 func (a *admin) Retire() { a.backups.retire() }
 
-// address is the address of the listener, or "".
-func (a *admin) address() string {
-	if a.listener == nil {
-		return ""
-	}
-	return a.listener.Addr().String()
-}
-
-// Serve implements part.Part.
-func (a *admin) Serve(context.Context) {
-	if a.listener == nil {
-		return
-	}
-	err := a.server.Serve(entrances.NewPool(a.listener, maxAdmin, nil, nil))
-	if !errors.Is(err, http.ErrServerClosed) {
-		a.d.log.Error("admin listener failed", zap.Error(err))
-	}
-}
-
 // Close implements part.Part.
 func (a *admin) Close() error {
-	if a.listener != nil {
-		_ = a.server.Close()
-		_ = a.listener.Close()
-		a.backups.close()
+	if a.listener == nil {
+		return nil
 	}
-	return nil
+	err := a.web.Close()
+	a.backups.close()
+	return err
 }
 
-// newAdmin returns the server of /livez, /readyz, /status, /metrics, /reload and /backup. It is for
+// newAdmin returns the handler of /livez, /readyz, /status, /metrics, /reload and /backup. It is for
 // this machine only: a request whose Host is not a loopback name is refused, so that no web
 // page can read it by DNS rebinding. A cross-origin request to /reload is refused, too, and
 // /backup without the token in the data directory.
 // There is no profiling.
-func newAdmin(d *daemon) *http.Server {
+func newAdmin(d *daemon) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		v := d.health.look()
-		lines, status := []string{"ready"}, http.StatusOK
-		if !v.Ready {
-			lines, status = v.Reasons, http.StatusServiceUnavailable
-		}
-		for _, warning := range v.Warnings {
-			lines = append(lines, "warning: "+warning)
-		}
-		say(w, status, lines...)
-	})
+	observe(mux, d)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(d.status())
@@ -113,18 +63,27 @@ func newAdmin(d *daemon) *http.Server {
 		_ = json.NewEncoder(w).Encode(result)
 	})
 	mux.HandleFunc("POST /backup", d.admin.backups.serve)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
-	return &http.Server{
-		ConnContext:       entrances.Context,
-		Handler:           localOnly(http.NewCrossOriginProtection().Handler(mux)),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      10 * time.Second,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    8 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // port scanners would fill the log
-	}
+	return localOnly(http.NewCrossOriginProtection().Handler(mux))
 }
+
+// observe adds /livez, /readyz with reasons, and /metrics.
+func observe(mux *http.ServeMux, d *daemon) {
+	mux.HandleFunc("GET /livez", live)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		v := d.health.look()
+		lines, status := []string{"ready"}, http.StatusOK
+		if !v.Ready {
+			lines, status = v.Reasons, http.StatusServiceUnavailable
+		}
+		for _, warning := range v.Warnings {
+			lines = append(lines, "warning: "+warning)
+		}
+		say(w, status, lines...)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
+}
+
+func live(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") }
 
 func say(w http.ResponseWriter, status int, lines ...string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -146,8 +105,6 @@ func localOnly(next http.Handler) http.Handler {
 			return
 		}
 		defer entrances.Admit(r.Context(), "")()
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/internal/strangers"
 )
 
@@ -62,7 +61,7 @@ func TestOP05AdminListenerBoundsWhatAPeerMayDo(t *testing.T) {
 			t.Errorf("64 KiB of headers: status %d, want 431", resp.StatusCode)
 		}
 	}
-	srv := newAdmin(&daemon{metrics: &telemetry.Metrics{}})
+	srv := newWeb(nil)
 	if srv.ReadHeaderTimeout <= 0 || srv.ReadHeaderTimeout > 10*time.Second || srv.WriteTimeout <= 0 || srv.IdleTimeout <= 0 {
 		t.Errorf("deadlines %v, %v, %v", srv.ReadHeaderTimeout, srv.WriteTimeout, srv.IdleTimeout)
 	}
@@ -77,7 +76,7 @@ func TestAdminListenerHoldsABoundedNumberOfConnections(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	for range maxAdmin {
+	for range maxWeb {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.admin, "http://"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -36,10 +37,6 @@ func (d *daemon) announce() {
 	if c.Rate.Frames > 0 {
 		rate += fmt.Sprintf("; above %d in %d ms refused", c.Rate.Frames, c.Rate.WindowMS)
 	}
-	adminAt := config.AdminOff
-	if at := d.admin.address(); at != "" {
-		adminAt = at
-	}
 	durability := c.Durability
 	if c.Store == config.StoreMemory {
 		durability = ""
@@ -50,7 +47,8 @@ func (d *daemon) announce() {
 		zap.String("identity", d.credentials.Identity()),
 		zap.Bool("development", c.Development()),
 		zap.String("addresses", strings.Join(d.listeners.Addresses(), " ")),
-		zap.String("admin", adminAt),
+		zap.String("admin", cmp.Or(d.admin.address(), config.AdminOff)),
+		zap.String("health", d.probes.address()),
 		zap.String("http", d.fronts.URL()),
 		zap.String("partners", part.Names(c.Partners)),
 		zap.String("mcp_servers", strings.Join(d.servers.Names(), " ")),

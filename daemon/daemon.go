@@ -82,8 +82,8 @@ type Options struct {
 	Abort <-chan struct{}
 
 	// Sockets are sockets that a service manager has opened. Each is used for the address of
-	// listeners, http.address or admin that it is bound to; one that no address uses prevents
-	// the start. Run closes them.
+	// listeners, http.address, health or admin that it is bound to; one that no address uses
+	// prevents the start. Run closes them.
 	Sockets []*os.File
 
 	// InFlight is called once, before listeners open, with a function that returns the octets
@@ -109,6 +109,7 @@ type daemon struct {
 	sockets     *entrances.Sockets
 	parts       part.List // the parts below, in the order of their addition
 	admin       *admin
+	probes      *probes
 	memory      *entrances.Memory
 	endpoints   *entrances.Endpoints
 	state       *storage.Storage

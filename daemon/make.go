@@ -35,6 +35,8 @@ func (d *daemon) makeBase() error {
 	}
 	d.admin = &admin{d: d}
 	d.add(d.admin)
+	d.probes = &probes{d: d}
+	d.add(d.probes)
 	d.memory = entrances.NewMemory(int(d.config.Limits.InFlightBytes))
 	d.add(d.memory)
 	if d.opts.InFlight != nil {

@@ -61,6 +61,7 @@ func (s *section) trouble() string { return s.Name + " not reloaded, " + s.Stays
 var lasting = []struct{ key, why string }{
 	{"listeners", whyOpened},
 	{"admin", whyOpened},
+	{"health", whyOpened},
 	{"http.address", whyOpened},
 	{"data", whyStore},
 	{"store", whyStore},

@@ -23,7 +23,8 @@ type Status struct {
 	Config    string    `json:"config"` // absolute path of the file, empty for the built-in one
 	Started   time.Time `json:"started"`
 	Addresses []string  `json:"addresses"`
-	HTTP      string    `json:"http"` // address for HTTP clients, or empty
+	HTTP      string    `json:"http"`   // address for HTTP clients, or empty
+	Probes    string    `json:"health"` // address for probes, or empty
 	Sessions  int       `json:"sessions"`
 	Handlers  int       `json:"handlers"`
 	NotAfter  time.Time `json:"certificate_not_after"`
@@ -64,6 +65,7 @@ func (d *daemon) status() Status {
 		Started:   d.started,
 		Addresses: d.listeners.Addresses(),
 		HTTP:      d.fronts.URL(),
+		Probes:    d.probes.address(),
 		Sessions:  stats.Sessions,
 		Handlers:  stats.Handlers,
 		NotAfter:  d.credentials.NotAfter(),

@@ -19,6 +19,7 @@ func (c *Config) check(p *problems) {
 	c.checkIdentity(p)
 	c.checkListeners(p)
 	c.checkAdmin(p)
+	c.checkHealth(p)
 	c.checkServers(p)
 	c.checkPartners(p)
 	c.checkNames(p)
@@ -137,8 +138,14 @@ func (c *Config) checkListeners(p *problems) {
 		}
 		taken[at] = key
 	}
-	if other, ok := taken["tcp "+c.Admin]; ok {
-		p.add("admin", "%s is the same port as %s", c.Admin, other)
+	for _, one := range []struct{ key, address string }{{"admin", c.Admin}, {"http.address", c.HTTP.Address}, {"health", c.Health}} {
+		if _, port, err := net.SplitHostPort(one.address); err != nil || port == "0" {
+			continue
+		}
+		if other, ok := taken["tcp "+one.address]; ok {
+			p.add(one.key, "%s is the same port as %s", one.address, other)
+		}
+		taken["tcp "+one.address] = one.key
 	}
 }
 
@@ -148,17 +155,35 @@ func (c *Config) checkAdmin(p *problems) {
 	}
 }
 
+func (c *Config) checkHealth(p *problems) {
+	if c.Health == AdminOff {
+		return
+	}
+	if _, err := checkHostPort(c.Health, "0.0.0.0:7781"); err != nil {
+		p.add("health", "%v", err)
+	}
+}
+
+// checkHostPort returns the host of an address.
+func checkHostPort(address, example string) (host string, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("%.200q is not host:port; set one such as %s, or off", address, example)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", fmt.Errorf("port %.16q, want 0 to 65535", port)
+	}
+	return host, nil
+}
+
 // CheckAdmin returns why the admin listener cannot have an address; AdminOff is none.
 func CheckAdmin(address string) error {
 	if address == AdminOff {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(address)
+	host, err := checkHostPort(address, "127.0.0.1:7780")
 	if err != nil {
-		return fmt.Errorf("%q is not host:port; set one such as 127.0.0.1:7780, or off", address)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("port %q, want 0 to 65535", port)
+		return err
 	}
 	if !Loopback(host) {
 		return fmt.Errorf("%q is not a loopback address; the admin listener has no authentication and is for this machine only", address)

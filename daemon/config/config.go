@@ -25,6 +25,7 @@ type Config struct {
 	Endpoint   Endpoint   `yaml:"endpoint"`
 	Listeners  []Listener `yaml:"listeners"`
 	Admin      string     `yaml:"admin"`      // host:port, or "off"
+	Health     string     `yaml:"health"`     // host:port, or "off"
 	Data       string     `yaml:"data"`       // directory of the stored state
 	Store      string     `yaml:"store"`      // embedded or memory
 	Durability string     `yaml:"durability"` // power or process
@@ -168,6 +169,7 @@ func Default() *Config {
 			{Address: Address{transport.Addr{Transport: "quic", Host: "127.0.0.1", Port: transport.DefaultPort}}},
 		},
 		Admin:      "127.0.0.1:7780",
+		Health:     AdminOff,
 		Data:       DataDir(),
 		Store:      StoreEmbedded,
 		Durability: string(store.Power),

@@ -4,11 +4,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/slimwire/swp/internal/bridge/a2afront"
@@ -202,16 +200,10 @@ func (c *Config) checkHTTPAddress(p *problems) {
 	if h.Address == HTTPOff {
 		return
 	}
-	host, port, err := net.SplitHostPort(h.Address)
+	host, err := checkHostPort(h.Address, "127.0.0.1:7790")
 	if err != nil {
-		p.add("http.address", "%.200q is not host:port; set one such as 127.0.0.1:7790, or off", h.Address)
+		p.add("http.address", "%v", err)
 		return
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		p.add("http.address", "port %.16q, want 0 to 65535", port)
-	}
-	if h.Address == c.Admin && port != "0" {
-		p.add("http.address", "%s is the address of admin, too", h.Address)
 	}
 	if len(h.Callers) == 0 && h.Anonymous == "" {
 		p.add("http.callers", "is empty and http.anonymous not set, so nobody could call; set one of them")

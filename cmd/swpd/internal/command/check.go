@@ -158,6 +158,9 @@ func printPlan(out io.Writer, p *check.Plan, by basis) error {
 		row("listen\t%s\topen to %s%s", l.Address, l.Peers, note)
 	}
 	row("admin\t%s", p.Admin)
+	if p.Health != config.AdminOff {
+		row("health\t%s\topen to everybody who can reach it", p.Health)
+	}
 	row("store\t%s", p.Store)
 	row("freshness\t%s", p.Freshness)
 	for i, method := range p.Open {

@@ -172,6 +172,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	if s.HTTP != "" {
 		row("http", "%s", s.HTTP)
 	}
+	if s.Probes != "" {
+		row("health", "%s", s.Probes)
+	}
 	row("store", "%s", s.Store)
 	row("sessions", "%d", s.Sessions)
 	row("in flight", "%d of %s", s.Memory.Used, plain.Count(s.Memory.Limit, "octet"))
