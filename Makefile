@@ -109,6 +109,10 @@ PKG    ?= ./...
 flaky: ## hunt tests that depend on load: PKG (default ./...) ROUNDS times (30) beside LOOPS busy loops (2)
 	GO='$(GO)' TESTFLAGS='$(TESTFLAGS)' scripts/flaky.sh $(ROUNDS) $(LOOPS) $(PKG)
 
+.PHONY: test-page
+test-page: ## the page of the admin listener in Chromium, and for accessibility; skipped without Chromium or npm
+	scripts/page-test.sh
+
 .PHONY: test-race
 test-race: test ## the same, under the name of the draft
 

@@ -41,8 +41,8 @@ func (a *admin) Close() error {
 	return err
 }
 
-// newAdmin returns the handler of /livez, /readyz, /status, /metrics, /reload and /backup. It is for
-// this machine only: a request whose Host is not a loopback name is refused, so that no web
+// newAdmin returns the handler of /livez, /readyz, /status, /metrics, /reload, /backup and the page. It
+// is for this machine only: a request whose Host is not a loopback name is refused, so that no web
 // page can read it by DNS rebinding. A cross-origin request to /reload is refused, too, and
 // /backup without the token in the data directory.
 // There is no profiling.
@@ -63,6 +63,7 @@ func newAdmin(d *daemon) http.Handler {
 		_ = json.NewEncoder(w).Encode(result)
 	})
 	mux.HandleFunc("POST /backup", d.admin.backups.serve)
+	mux.Handle("GET /", d.page())
 	return localOnly(http.NewCrossOriginProtection().Handler(mux))
 }
 

@@ -74,6 +74,10 @@ type Options struct {
 	// otherwise. The damaged file is kept.
 	AcceptDamage bool
 
+	// Permissions returns the rights of an identity under a configuration, as a value for JSON. The
+	// page of the admin listener shows it; without Permissions it does not.
+	Permissions func(c *config.Config, identity string) (any, error)
+
 	// Drain is how much time exchanges in flight have to end after a stop, default 8 s.
 	// Child processes have 2 s more, so a stop takes at most ten.
 	Drain time.Duration

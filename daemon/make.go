@@ -51,7 +51,7 @@ func (d *daemon) makeBase() error {
 	d.served = served.New(d.log)
 	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
 	d.guard, err = guard.New(guard.Options{
-		Access: &d.config.Access, HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running },
+		Access: &d.config.Access, HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running.Load() },
 		Changed: func(differs func(identity, server string) bool) {
 			d.served.Set().MCP.RulesChanged(differs)
 		},
@@ -223,7 +223,7 @@ func (d *daemon) makeEntrances() error {
 	d.add(d.streams)
 	d.fronts, err = fronts.New(fronts.Options{
 		Config: d.config, Log: d.log, Sockets: d.sockets, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget, Shared: d.endpoints.Proxies.Shared,
-		Running: func() *config.Config { return d.reloader.running }, Partner: d.partners.Has, SDL: d.streams.Handler, Access: d.guard, SetCallers: d.guard.SetCallers,
+		Running: func() *config.Config { return d.reloader.running.Load() }, Partner: d.partners.Has, SDL: d.streams.Handler, Access: d.guard, SetCallers: d.guard.SetCallers,
 	})
 	if err != nil {
 		return err

@@ -124,7 +124,7 @@ func TestADenialBeginsByTheClock(t *testing.T) {
 		c.Access.Deny = config.Denials{{Identity: config.List{"acme.example"}, Why: "partner acme was valid until then", From: end}}
 		r := (*reloader)(nil)
 		g, err := guard.New(guard.Options{
-			Access: &c.Access, Log: zap.NewNop(), Running: func() *config.Config { return r.running },
+			Access: &c.Access, Log: zap.NewNop(), Running: func() *config.Config { return r.running.Load() },
 			Changed: func(func(identity, server string) bool) {}, Security: func(transport.SecurityEvent) {},
 		})
 		if err != nil {

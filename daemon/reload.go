@@ -108,10 +108,11 @@ type reloader struct {
 	hold     func()        // checks peers against the configuration in force
 
 	started *config.Config // in force for the keys of no section
-	running *config.Config // what is in force
 	told    *config.Config // what was in force after the last reload on request
 	latest  *config.Config // as last read
 	stamp   string         // state of the file at that time
+
+	running atomic.Pointer[config.Config] // what is in force; any goroutine may read it
 
 	ending  atomic.Bool
 	failure part.Fault               // why the file cannot be used now
@@ -124,7 +125,8 @@ func newReloader(c *config.Config, read func() (*config.Config, error), sections
 	if c.Source == "" {
 		read = nil
 	}
-	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, running: c, told: c, latest: c, stamp: part.Stamp(config.Files(c.Source)...)}
+	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, told: c, latest: c, stamp: part.Stamp(config.Files(c.Source)...)}
+	r.running.Store(c)
 	r.later.Store(new([]string))
 	for _, one := range sections {
 		s := &section{Section: one}
@@ -148,8 +150,8 @@ func (r *reloader) reload(all bool) Reloaded {
 	}
 	r.take(ready)
 	before := r.told
-	answer := Reloaded{Changed: append([]string{}, config.Changed(before, r.running)...), Problems: problems, Later: r.wait()}
-	answer.Added, answer.Removed = config.Added(before, r.running), config.Added(r.running, before)
+	answer := Reloaded{Changed: append([]string{}, config.Changed(before, r.running.Load())...), Problems: problems, Later: r.wait()}
+	answer.Added, answer.Removed = config.Added(before, r.running.Load()), config.Added(r.running.Load(), before)
 	for _, key := range answer.Later {
 		if answer.Reasons == nil {
 			answer.Reasons = make(map[string]string)
@@ -157,7 +159,7 @@ func (r *reloader) reload(all bool) Reloaded {
 		answer.Reasons[key] = r.reason(key)
 	}
 	if all {
-		r.told = r.running
+		r.told = r.running.Load()
 		r.log.Info("reloaded", zap.Strings("changed", answer.Changed), zap.Int("problems", len(problems)), zap.Strings("later", answer.Later))
 	}
 	return answer
@@ -208,12 +210,12 @@ type candidate struct {
 // prepare prepares the sections that have changed, or all sections.
 func (r *reloader) prepare(all bool) (ready []candidate, refused []error) {
 	for _, s := range r.sections {
-		c := r.running
+		c := r.running.Load()
 		if s.fitting(r.started, r.latest) {
 			c = c.With(r.latest, s.Keys...)
 		}
 		stamp := s.look(c)
-		news := stamp != s.stamp || faulty(&s.failure) || len(config.Changed(r.running, c)) > 0
+		news := stamp != s.stamp || faulty(&s.failure) || len(config.Changed(r.running.Load(), c)) > 0
 		if !all && !news {
 			continue
 		}
@@ -258,7 +260,7 @@ func (r *reloader) refuse(c *candidate, why error) {
 
 // clash returns the conflict in the configuration that would be in force.
 func (r *reloader) clash(ready []candidate) error {
-	c, own := r.running, r.identity()
+	c, own := r.running.Load(), r.identity()
 	for i := range ready {
 		c = c.With(ready[i].config, ready[i].Keys...)
 		if ready[i].Identity != "" {
@@ -274,7 +276,7 @@ func (r *reloader) take(ready []candidate) {
 	for i := range ready {
 		c := &ready[i]
 		stricter = c.Commit() || stricter
-		r.running = r.running.With(c.config, c.Keys...)
+		r.running.Store(r.running.Load().With(c.config, c.Keys...))
 		c.failure.Clear()
 		if c.news {
 			r.log.Info(c.Name+" reloaded", c.Fields...)
@@ -292,7 +294,7 @@ func (r *reloader) take(ready []candidate) {
 
 // wait returns the keys that take effect at the next start, and logs them when they change.
 func (r *reloader) wait() []string {
-	keys := append([]string{}, slices.DeleteFunc(config.Changed(r.running, r.latest), r.takesUp)...)
+	keys := append([]string{}, slices.DeleteFunc(config.Changed(r.running.Load(), r.latest), r.takesUp)...)
 	if old := r.later.Swap(&keys); len(keys) > 0 && !slices.Equal(*old, keys) {
 		r.log.Warn("changes of the configuration that take effect at the next start", zap.String("keys", strings.Join(keys, " ")))
 	}

@@ -96,6 +96,16 @@ func (e *Entry) Crossed() (x Exchange, ok bool) {
 // exchanges between partners, receipts, and findings about exchanges. What cannot be read is
 // skipped. The Line of an Entry is valid until the next one.
 func Exchanged(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
+	return latest(ctx, dir, octets, exchanged)
+}
+
+// Latest yields the entries in the last octets of a trail, about, oldest first. It skips unreadable
+// lines. The Line of an Entry is valid until the next one.
+func Latest(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
+	return latest(ctx, dir, octets, nil)
+}
+
+func latest(ctx context.Context, dir string, octets int64, wants func(text []byte) bool) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		list, err := segments(dir)
 		if err != nil {
@@ -105,7 +115,7 @@ func Exchanged(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
 		for ; from > 0 && octets > 0; from-- {
 			octets -= list[from-1].size
 		}
-		r := reader{ctx: ctx, dir: dir, skip: max(0, -octets), wants: exchanged, yield: func(e *Entry, _ error) bool { return yield(e) }}
+		r := reader{ctx: ctx, dir: dir, skip: max(0, -octets), wants: wants, yield: func(e *Entry, _ error) bool { return yield(e) }}
 		for _, s := range list[from:] {
 			if r.segment(s.number) != nil {
 				return
@@ -119,6 +129,26 @@ func Exchanged(ctx context.Context, dir string, octets int64) iter.Seq[*Entry] {
 // not be parsed.
 func exchanged(text []byte) bool {
 	return bytes.Contains(text, []byte(`,"swp.msg_id":"`)) || bytes.Contains(text, []byte(`,"swp.receipt":"`))
+}
+
+// Field is a field of an Entry by which entries are searched.
+type Field struct {
+	Name string
+	Of   func(*Entry) string
+}
+
+// Fields returns the fields by which entries are searched.
+func Fields() []Field {
+	return []Field{
+		{"identity", func(e *Entry) string { return e.Identity + e.Other }},
+		{"for", func(e *Entry) string { return e.For }},
+		{"profile", func(e *Entry) string { return e.Profile }},
+		{"operation", func(e *Entry) string { return e.Operation }},
+		{"name", func(e *Entry) string { return e.Name }},
+		{"partner", func(e *Entry) string { return e.Partner }},
+		{"action", func(e *Entry) string { return e.Action }},
+		{"outcome", func(e *Entry) string { return e.Outcome }},
+	}
 }
 
 // Begins reports whether the exchange was unfinished.

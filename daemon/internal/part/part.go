@@ -7,6 +7,7 @@ package part
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -143,6 +144,20 @@ func (l List) endpoints() (outer, inner []*endpoint.Endpoint) {
 		}
 	}
 	return outer, inner
+}
+
+// Sessions yields the open sessions of peers, in no order.
+func (l List) Sessions() iter.Seq[*endpoint.Session] {
+	return func(yield func(*endpoint.Session) bool) {
+		outer, _ := l.endpoints()
+		for _, one := range outer {
+			for s := range one.Sessions() {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Stats adds up the figures of all endpoints, but for InFlightBytes, whose budget they share.

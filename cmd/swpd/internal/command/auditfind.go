@@ -75,21 +75,26 @@ type auditFilter struct {
 }
 
 func (q *auditQuery) flags(cmd *cobra.Command) {
-	q.filters = []*auditFilter{
-		{flag: "identity", usage: "`pattern` of the identity of the peer, or of the partner that was asked", of: func(e *audit.Entry) string { return e.Identity + e.Other }},
-		{flag: "for", usage: "`pattern` of the caller that the peer has asserted", of: func(e *audit.Entry) string { return e.For }},
-		{flag: "profile", usage: "`pattern` of the profile, such as mcp", of: func(e *audit.Entry) string { return e.Profile }, known: profileNames()},
-		{flag: "operation", usage: "`pattern` of the operation, as in the access rules", of: func(e *audit.Entry) string { return e.Operation }},
-		{flag: "name", usage: "`pattern` of the name, as in the access rules", of: func(e *audit.Entry) string { return e.Name }},
-		{flag: "partner", usage: "`pattern` of the partner that it was passed on to", of: func(e *audit.Entry) string { return e.Partner }},
-		{
-			flag: "action", usage: "`pattern` of event.action: " + strings.Join(audit.Actions(), ", "),
-			of: func(e *audit.Entry) string { return e.Action }, known: audit.Actions(),
-		},
-		{
-			flag: "outcome", usage: "`pattern` of the outcome: ok, denied, refused:*, refused_by_partner, failed, cancelled, lost; of an exchange at a partner answered, unanswered; of a finding receipt:*",
-			of: func(e *audit.Entry) string { return e.Outcome }, known: outcomes(),
-		},
+	for _, field := range audit.Fields() {
+		f := &auditFilter{flag: field.Name, of: field.Of}
+		switch field.Name {
+		case "identity":
+			f.usage = "`pattern` of the identity of the peer, or of the partner that was asked"
+		case "for":
+			f.usage = "`pattern` of the caller that the peer has asserted"
+		case "profile":
+			f.usage, f.known = "`pattern` of the profile, such as mcp", profileNames()
+		case "partner":
+			f.usage = "`pattern` of the partner that it was passed on to"
+		case "action":
+			f.usage, f.known = "`pattern` of event.action: "+strings.Join(audit.Actions(), ", "), audit.Actions()
+		case "outcome":
+			f.usage = "`pattern` of the outcome: ok, denied, refused:*, refused_by_partner, failed, cancelled, lost; of an exchange at a partner answered, unanswered; of a finding receipt:*"
+			f.known = outcomes()
+		default:
+			f.usage = "`pattern` of the " + field.Name + ", as in the access rules"
+		}
+		q.filters = append(q.filters, f)
 	}
 	for _, f := range q.filters {
 		cmd.Flags().StringVar(&f.pattern, f.flag, "", f.usage)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 )
 
@@ -57,6 +58,7 @@ The log goes to standard error.`,
 			AcceptDamage: *acceptDamage,
 			Reload:       hangUps(),
 			Read:         func() (*config.Config, error) { return load(*file) },
+			Permissions:  func(c *config.Config, identity string) (any, error) { return check.As(c, identity) },
 			Abort:        cli.Abort(ctx),
 			Sockets:      sockets(),
 			InFlight:     limit,

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -31,27 +32,69 @@ what it serves. The exit code is 3 if it runs but is not ready, 1 if it does not
 answer, or if the swpd that answers runs with another file than --config.`,
 		Example: `  swpd status
   swpd status --config swpd.yaml
-  swpd status --admin 127.0.0.1:7790 --json`,
+  swpd status --admin 127.0.0.1:7790 --json
+  swpd status --watch`,
 	}
 	file := configFlag(cmd)
 	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	watch := cmd.Flags().Bool("watch", false, "follow: ask again each second, until interrupted; with --json an object on each line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		_, s, err := askStatus(*at, *file)
-		if err != nil {
+		once := func(out io.Writer) error {
+			_, s, err := askStatus(*at, *file)
+			switch {
+			case err != nil:
+				return err
+			case *asJSON && *watch:
+				err = json.NewEncoder(out).Encode(s)
+			case *asJSON:
+				err = printJSON(out, s)
+			default:
+				err = printStatus(out, s)
+			}
+			if err == nil && !s.Ready {
+				return &exitError{exitUnwell, errors.New("not ready: " + strings.Join(s.Reasons, "; "))}
+			}
 			return err
 		}
-		if *asJSON {
-			err = printJSON(cmd.OutOrStdout(), s)
-		} else {
-			err = printStatus(cmd.OutOrStdout(), s)
+		if *watch {
+			return follow(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), !*asJSON, once)
 		}
-		if err == nil && !s.Ready {
-			return &exitError{exitUnwell, errors.New("not ready: " + strings.Join(s.Reasons, "; "))}
-		}
-		return err
+		return once(cmd.OutOrStdout())
 	}
 	return cmd
+}
+
+// watchEvery is the interval of status --watch.
+const watchEvery = time.Second
+
+// follow calls once again and again, until ctx ends or out fails. With clear each output replaces the
+// one before on the screen. It goes on when once fails, and prints the error: to out with clear, else
+// to errs.
+func follow(ctx context.Context, out, errs io.Writer, clear bool, once func(io.Writer) error) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		var text bytes.Buffer
+		if clear {
+			text.WriteString("\x1b[H\x1b[2J") // to the top left, then erase
+		}
+		if err := once(&text); err != nil {
+			to := errs
+			if clear {
+				to = &text
+			}
+			_, _ = fmt.Fprintf(to, "swpd: %v\n", err)
+		}
+		if _, err := out.Write(text.Bytes()); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // adminAddress is where the swpd of a configuration is asked: at, or else what

@@ -1,0 +1,188 @@
+// Package page serves a page that shows a running swpd, for the admin listener. The page reads only:
+// it has no request that changes anything. It is three embedded files without external resources.
+//
+//	GET /              the page, with /page.js and /page.css
+//	GET /live          a stream of events (text/event-stream), each a Snapshot in JSON
+//	GET /permissions   ?identity=: the rights of an identity (swpd check --as)
+//	GET /audit         ?identity=&profile=&…: the latest records of exchanges
+//
+// Every value is shown as text. A browser may load nothing from elsewhere, and other pages may not read
+// or embed this one.
+package page
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slimwire/swp/transport/endpoint"
+)
+
+//go:embed page.html page.js page.css
+var files embed.FS
+
+// Limits of viewers.
+const (
+	maxViewers = 8               // streams at once
+	interval   = time.Second     // between snapshots, which all viewers share
+	maxListed  = 500             // sessions in a snapshot
+	sendWithin = 5 * time.Second // for one event; a viewer who does not read is disconnected
+)
+
+// Source is what the page shows.
+type Source struct {
+	// Status is the answer of /status.
+	Status func() any
+
+	// Sessions yields the open sessions of peers.
+	Sessions func() iter.Seq[*endpoint.Session]
+
+	Metrics prometheus.Gatherer
+
+	// Permissions returns the rights of an identity under the configuration in force. It may be nil.
+	Permissions func(identity string) (any, error)
+
+	// Trail returns the directory of the audit trail, or "".
+	Trail func() string
+}
+
+// Page is the handler of the page. It is safe for concurrent use.
+type Page struct {
+	http.Handler
+	source  Source
+	viewers chan struct{}
+
+	mu      sync.Mutex // held while a snapshot is made
+	made    time.Time
+	present []byte // the last snapshot as an event
+}
+
+// New returns a Page. It handles the paths of the package comment, and answers 404 to others.
+func New(s Source) *Page {
+	p := &Page{source: s, viewers: make(chan struct{}, maxViewers)}
+	mux := http.NewServeMux()
+	for path, file := range map[string]string{"GET /{$}": "page.html", "GET /page.js": "page.js", "GET /page.css": "page.css"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, file) })
+	}
+	mux.HandleFunc("GET /live", p.live)
+	mux.HandleFunc("GET /permissions", p.permissions)
+	mux.HandleFunc("GET /audit", p.audit)
+	p.Handler = ownPage(mux)
+	return p
+}
+
+// ownPage sets the policy of the page, and refuses requests that another page has made.
+func ownPage(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+		default:
+			http.Error(w, "a page of another origin may not use this address", http.StatusForbidden)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// live sends a snapshot each second.
+func (p *Page) live(w http.ResponseWriter, r *http.Request) {
+	select {
+	case p.viewers <- struct{}{}:
+		defer func() { <-p.viewers }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "the page is open as often as it can be", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		event, err := p.snapshot()
+		if err == nil {
+			err = out.SetWriteDeadline(time.Now().Add(sendWithin))
+		}
+		if err == nil {
+			_, err = w.Write(event)
+		}
+		if err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			return // the browser connects again
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// snapshot returns the present snapshot as an event.
+func (p *Page) snapshot() ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.Sub(p.made) >= interval*9/10 {
+		text, err := json.Marshal(p.look(now))
+		if err != nil {
+			return nil, err
+		}
+		p.present, p.made = append(append([]byte("data: "), text...), "\n\n"...), now
+	}
+	return p.present, nil
+}
+
+func (p *Page) permissions(w http.ResponseWriter, r *http.Request) {
+	identity := r.FormValue("identity")
+	switch {
+	case p.source.Permissions == nil:
+		refuse(w, errors.New("this program does not show permissions; use swpd check --as"))
+		return
+	case identity == "":
+		refuse(w, errors.New("give an identity, such as spiffe://acme.example/agent"))
+		return
+	}
+	answer, err := p.source.Permissions(identity)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	write(w, answer)
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	http.Error(w, strings.TrimSpace(err.Error()), http.StatusBadRequest)
+}
+
+func write(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// searchFor limits the time of a search in the audit trail.
+const searchFor = 5 * time.Second
+
+func (p *Page) audit(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), searchFor)
+	defer cancel()
+	found, err := search(ctx, p.source.Trail(), r.URL.Query())
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	write(w, found)
+}
