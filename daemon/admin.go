@@ -63,7 +63,7 @@ func newAdmin(d *daemon) http.Handler {
 		_ = json.NewEncoder(w).Encode(result)
 	})
 	mux.HandleFunc("POST /backup", d.admin.backups.serve)
-	mux.Handle("GET /", d.page())
+	addPage(mux, d)
 	return localOnly(http.NewCrossOriginProtection().Handler(mux))
 }
 

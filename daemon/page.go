@@ -6,8 +6,8 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 )
 
-// page returns the page of the admin listener.
-func (d *daemon) page() http.Handler {
+// addPage adds the page of the admin listener.
+func addPage(mux *http.ServeMux, d *daemon) {
 	permissions := func(identity string) (any, error) { return d.opts.Permissions(d.reloader.running.Load(), identity) }
 	if d.opts.Permissions == nil {
 		permissions = nil
@@ -18,5 +18,5 @@ func (d *daemon) page() http.Handler {
 		}
 		return ""
 	}
-	return d.metrics.Page(func() any { return d.status() }, d.parts.Sessions, permissions, trail)
+	d.metrics.Page(func() any { return d.status() }, d.parts.Sessions, permissions, trail).Add(mux)
 }

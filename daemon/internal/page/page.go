@@ -54,9 +54,8 @@ type Source struct {
 	Trail func() string
 }
 
-// Page is the handler of the page. It is safe for concurrent use.
+// Page answers the requests of the page. It is safe for concurrent use.
 type Page struct {
-	http.Handler
 	source  Source
 	viewers chan struct{}
 
@@ -65,23 +64,22 @@ type Page struct {
 	present []byte // the last snapshot as an event
 }
 
-// New returns a Page. It handles the paths of the package comment, and answers 404 to others.
-func New(s Source) *Page {
-	p := &Page{source: s, viewers: make(chan struct{}, maxViewers)}
-	mux := http.NewServeMux()
-	for path, file := range map[string]string{"GET /{$}": "page.html", "GET /page.js": "page.js", "GET /page.css": "page.css"} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, file) })
+// New returns a Page.
+func New(s Source) *Page { return &Page{source: s, viewers: make(chan struct{}, maxViewers)} }
+
+// Add adds the paths of the package comment to mux.
+func (p *Page) Add(mux *http.ServeMux) {
+	for path, file := range map[string]string{"/{$}": "page.html", "/page.js": "page.js", "/page.css": "page.css"} {
+		mux.HandleFunc("GET "+path, own(func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, file) }))
 	}
-	mux.HandleFunc("GET /live", p.live)
-	mux.HandleFunc("GET /permissions", p.permissions)
-	mux.HandleFunc("GET /audit", p.audit)
-	p.Handler = ownPage(mux)
-	return p
+	mux.HandleFunc("GET /live", own(p.live))
+	mux.HandleFunc("GET /permissions", own(p.permissions))
+	mux.HandleFunc("GET /audit", own(p.audit))
 }
 
-// ownPage sets the policy of the page, and refuses requests that another page has made.
-func ownPage(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// own sets the policy of the page, and refuses requests that another page has made.
+func own(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {
 		case "", "none", "same-origin":
 		default:
@@ -92,8 +90,8 @@ func ownPage(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		next.ServeHTTP(w, r)
-	})
+		next(w, r)
+	}
 }
 
 // live sends a snapshot each second.

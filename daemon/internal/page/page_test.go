@@ -50,7 +50,9 @@ func serve(t *testing.T, records ...audit.Record) (*httptest.Server, *Page) {
 		Permissions: func(identity string) (any, error) { return map[string]string{"identity": identity}, nil },
 		Trail:       func() string { return dir },
 	})
-	s := httptest.NewServer(p)
+	mux := http.NewServeMux()
+	p.Add(mux)
+	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s, p
 }
