@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -12,6 +13,10 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
 )
+
+// toolsPatience is how long the tools of a partner are waited for: the partner starts its
+// servers to list them.
+const toolsPatience = 8 * time.Second
 
 // admin is the listener for local administration, if it is configured.
 type admin struct {
@@ -61,6 +66,17 @@ func newAdmin(d *daemon) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(result)
+	})
+	mux.HandleFunc("GET /partners/{name}/tools", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), toolsPatience)
+		defer cancel()
+		list, ok := d.partners.Directory().PinnedTools(ctx, r.PathValue("name"))
+		if !ok {
+			say(w, http.StatusServiceUnavailable, "not all tools of this partner can be read now: swpd status shows its link; the partner may still be starting its servers, so try again")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(list)
 	})
 	mux.HandleFunc("POST /backup", d.admin.backups.serve)
 	addPage(mux, d)

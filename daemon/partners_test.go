@@ -23,10 +23,14 @@ import (
 
 // modernMain is a small MCP server of the modern era. Its tools: exact (answers
 // sayTool and the request as it came), slow (tells of progress, and answers when it
-// is cancelled, to nobody). A subscription says that it has begun, and no more.
+// is cancelled, to nobody). With the variable TOOLS it lists these. A subscription says that it has begun, and no more.
 func modernMain() int {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
+	listed := ""
+	if os.Getenv("TOOLS") != "" {
+		listed = `"tools":{}`
+	}
 	for in.Scan() {
 		var m mcpmap.Message
 		if m.Scan(in.Bytes()) != nil {
@@ -36,7 +40,9 @@ func modernMain() int {
 		case m.Is(mcpmap.MethodCancelled):
 			fmt.Fprintf(os.Stderr, "cancelled %s\n", m.RequestID())
 		case m.Is(mcpmap.MethodDiscover):
-			reply(m.ID(), `{"supportedVersions":["2026-07-28"],"capabilities":{},"serverInfo":{"name":"modern","version":"1"}}`)
+			reply(m.ID(), `{"supportedVersions":["2026-07-28"],"capabilities":{`+listed+`},"serverInfo":{"name":"modern","version":"1"}}`)
+		case m.Is("tools/list") && listed != "":
+			reply(m.ID(), os.Getenv("TOOLS"))
 		case m.Is(mcpmap.MethodListen):
 			fmt.Fprintf(os.Stderr, "listening %s\n", m.ID())
 		case string(m.Tool()) == "slow":

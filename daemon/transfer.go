@@ -1,6 +1,20 @@
 package daemon
 
-import "github.com/slimwire/swp/daemon/internal/storage"
+import (
+	"github.com/slimwire/swp/daemon/internal/partners"
+	"github.com/slimwire/swp/daemon/internal/storage"
+)
+
+// PinnedTool is a tool of a partner in the answer to GET /partners/NAME/tools.
+type PinnedTool = partners.PinnedTool
+
+// States of a PinnedTool.
+const (
+	ToolUnpinned = partners.Unpinned
+	ToolPinned   = partners.Pinned
+	ToolChanged  = partners.Changed
+	ToolGone     = partners.Gone
+)
 
 // Transfer exports or imports the store of a configuration.
 type Transfer = storage.Transfer

@@ -130,6 +130,8 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	switch {
 	case a.Allowed:
 		e.Do = "The rules allow it now. If it is denied still, run swpd reload; if that was done, another swpd wrote the line."
+	case a.Barred != "":
+		e.Do = "It is refused whatever the rules say: " + a.Barred + "."
 	case a.Deny != nil:
 		e.Do = "The identity may do nothing while " + a.Deny.Key + " " + ends(a.Deny)
 	case a.Absent:

@@ -49,6 +49,10 @@ type Answer struct {
 	// Partner is the partner whose rules decide as well, if the name belongs to a partner.
 	Partner *AtPartner `json:"partner,omitempty"`
 
+	// Barred is the reason that the entry of the partner has against the request, even if a rule
+	// allows it; empty if it has none.
+	Barred string `json:"barred,omitempty"`
+
 	// Allow is YAML for an entry that would allow this and nothing else. It is empty if the
 	// request is allowed, if no pattern can express the name, and if the name does not
 	// exist.
@@ -117,8 +121,30 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	if err := a.beyond(c); err != nil {
 		return nil, err
 	}
+	if why := a.barred(c, time.Now()); why != "" {
+		a.Allowed, a.Barred = false, why
+		return a, nil
+	}
 	a.suggest(policy)
 	return a, nil
+}
+
+// barred returns the reason that the entry of a partner has against a request; empty if it has
+// none.
+func (a *Answer) barred(c *config.Config, now time.Time) string {
+	if a.Partner == nil {
+		return ""
+	}
+	name := a.Partner.Name
+	conf := c.Partners[name]
+	if why := conf.Barred(name, now); why != "" {
+		return why + ", so nothing is sent to it"
+	}
+	tool := a.Partner.Question.Name
+	if _, pinned := conf.Pinned[tool]; len(conf.Pinned) == 0 || pinned || a.Profile != "mcp" || a.Operation != mcpmap.MethodToolsCall {
+		return ""
+	}
+	return fmt.Sprintf("partners.%s.pinned has other tools and not %s, so the call is refused; swpd partner pin %s --accept %s adds it", name, tool, name, plain.Word(tool))
 }
 
 // defaults makes a question that names no MCP server, with an empty name or one that begins

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,6 +45,8 @@ type Partner struct {
 	State      string        `yaml:"state"` // active, suspended or revoked
 	ValidUntil Date          `yaml:"valid_until"`
 	ReviewBy   Date          `yaml:"review_by"`
+
+	Pinned map[string]string `yaml:"pinned"` // digests of the only tools that may be called, by SERVER/TOOL; empty: all may
 }
 
 // PartnerRule is an AccessRule for the identity of its partner.
@@ -145,6 +148,7 @@ func (c *Config) checkPartners(p *problems) {
 			p.add(key+".queue.messages", "is %d, want 1 to %d", conf.Queue.Messages, 1<<30)
 		}
 		conf.Hints.check(p, key+".hints")
+		checkPinned(p, key+".pinned", conf.Pinned)
 		oneOf(p, key+".state", conf.State, StateActive, StateSuspended, StateRevoked)
 		if !conf.ReviewBy.IsZero() && !conf.ValidUntil.IsZero() && conf.ValidUntil.Before(conf.ReviewBy.Time) {
 			p.add(key+".review_by", "%s is after valid_until, %s, when the partnership ends; set an earlier date", conf.ReviewBy, conf.ValidUntil)
@@ -170,3 +174,16 @@ func checkPartnerIdentity(p *problems, key, identity string) {
 
 // teamPrefix is the prefix of the identities of teams.
 const teamPrefix = "team:"
+
+var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+func checkPinned(p *problems, key string, pins map[string]string) {
+	for _, tool := range slices.Sorted(maps.Keys(pins)) {
+		switch server, name, ok := strings.Cut(tool, "/"); {
+		case !ok || server == "" || name == "":
+			p.add(key, "%.200q is no tool, want SERVER/TOOL as swpd partner pin lists them", tool)
+		case !digest.MatchString(pins[tool]):
+			p.add(key+"."+tool, "is %.80q, want sha256: and 64 hexadecimal digits, as swpd partner pin writes them", pins[tool])
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -199,25 +200,47 @@ func keyIn(n *yaml.Node, key string) *yaml.Node {
 // SetState returns the text of the file of a partner with another state. Comments and layout
 // stay.
 func SetState(text []byte, state string) ([]byte, error) {
+	return setKey(text, "state", "state: "+state+"\n")
+}
+
+// SetPinned returns the text of the file of a partner with other pinned tools.
+func SetPinned(text []byte, pins map[string]string) ([]byte, error) {
+	var b strings.Builder
+	if len(pins) > 0 {
+		b.WriteString("pinned:\n")
+		for _, tool := range slices.Sorted(maps.Keys(pins)) {
+			name, err := json.Marshal(tool)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(&b, "  %s: %s\n", name, pins[tool])
+		}
+	}
+	return setKey(text, "pinned", b.String())
+}
+
+// setKey replaces the lines of a key of a partner, or adds them at the end.
+func setKey(text []byte, key, written string) ([]byte, error) {
 	root, err := document("", text, reflect.TypeFor[Partner]())
 	if err != nil {
 		return nil, err
 	}
 	if root.Kind != yaml.MappingNode || root.Style&yaml.FlowStyle != 0 {
-		return nil, errors.New("its keys are not in lines of their own; write the state there by hand: state: " + state)
+		return nil, fmt.Errorf("its keys are not in lines of their own; write there by hand:\n%s", written)
 	}
 	lines := strings.SplitAfter(string(text), "\n")
-	line := "state: " + state + "\n"
-	if key := keyIn(root, "state"); key != nil {
-		value := under(root, "state")
-		if value.Line != key.Line || value.Kind != yaml.ScalarNode {
-			return nil, errors.New("the key state has no value in its line; write it by hand: state: " + state)
+	if label := keyIn(root, key); label != nil {
+		value := under(root, key)
+		block := value.Kind == yaml.MappingNode && value.Style&yaml.FlowStyle == 0
+		last := lastLine(value)
+		if !block && (last != label.Line || value.Kind == yaml.SequenceNode || value.Kind == yaml.AliasNode) {
+			return nil, fmt.Errorf("the key %s has no value in its line; write it by hand:\n%s", key, written)
 		}
-		lines[key.Line-1] = line
-		return []byte(strings.Join(lines, "")), nil
+		lines[label.Line-1] = written
+		return []byte(strings.Join(slices.Delete(lines, label.Line, max(last, label.Line)), "")), nil
 	}
 	if last := len(lines) - 1; lines[last] != "" {
 		lines[last] += "\n"
 	}
-	return []byte(strings.Join(lines, "") + line), nil
+	return []byte(strings.Join(lines, "") + written), nil
 }

@@ -68,6 +68,8 @@ type Link struct {
 	tools  *lister
 	again  chan struct{} // one slot: the partner is to be asked after all
 
+	pins atomic.Pointer[map[string]string] // see SetPinned; nil or empty: none
+
 	draining context.Context // ends with Drain
 	drain    context.CancelFunc
 
@@ -86,6 +88,8 @@ type Link struct {
 	failures uint64
 	seen     *profiles.Peer // peer with the last certificate; immutable
 	looked   time.Time      // time of the last connection or attempt
+
+	listed listedTools // the last list of its tools
 }
 
 // superseded is how long a replaced session still accepts what the other end sends before

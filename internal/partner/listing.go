@@ -235,6 +235,10 @@ func (l *Link) listTools(ctx context.Context, up *Up) bool {
 		}
 		tools = append(tools, tool)
 	}
+	listed := listedTools{digests(tools), len(unread) > 0}
+	l.mu.Lock()
+	l.listed = listed
+	l.mu.Unlock()
 	l.unlessClosed(func() { l.opts.Tools.SetPartner(l.opts.Name, tools, unread) })
 	return true
 }

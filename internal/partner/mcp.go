@@ -130,6 +130,9 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 // pass forwards a request and returns its answer, which ends the exchange. It returns the
 // id of a session that initialize has opened.
 func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
+	if err := s.unpinned(ctx, x.Peer().Identity, call.Octets); err != nil {
+		return "", err
+	}
 	ctx, call.Extensions, err = s.link.Onward(ctx, x.Peer().Identity, p, profiles.Onward{Name: s.local()}, nil)
 	if err != nil {
 		return "", err

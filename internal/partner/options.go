@@ -97,6 +97,10 @@ type Options struct {
 	// Refused.
 	Wrong func(Wrong)
 
+	// Denied records that a request of a caller was not forwarded. It is called concurrently and must not
+	// block. May be nil.
+	Denied func(caller, profile, operation, name, why string)
+
 	DialTimeout  time.Duration // limit for one address including swp.info, default 10 s
 	Wait         time.Duration // limit for the wait of a request for a link that has just gone down, default 5 s
 	Check        time.Duration // longest interval between two swp.info, default 30 s
@@ -127,6 +131,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Refused == nil {
 		o.Refused = func(Refusal) {}
+	}
+	if o.Denied == nil {
+		o.Denied = func(_, _, _, _, _ string) {}
 	}
 	if o.Wrong == nil {
 		o.Wrong = func(Wrong) {}

@@ -86,6 +86,7 @@ type Options struct {
 	Keeper interface {
 		Refuse(conn transport.Conn) error
 		RecheckAll(open []transport.Conn) (kept, closed int)
+		Audit(identity, profile, operation, name, why string)
 	}
 
 	// Changed is called when a link has got a session. It must not block.
@@ -214,6 +215,9 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 		p.links[name] = link
 		added = append(added, link)
 	}
+	for name, link := range p.links {
+		link.SetPinned(conf[name].Pinned)
+	}
 	removed := slices.DeleteFunc(slices.Collect(maps.Keys(p.conf)), func(name string) bool { return p.links[name] != nil })
 	identities := conf.Identities()
 	stay := slices.Collect(maps.Values(identities))
@@ -260,7 +264,7 @@ func (p *Partners) tell(barred map[string]string) {
 
 // sameLink reports whether a link for entry a can stay for entry b.
 func sameLink(a, b config.Partner) bool {
-	b.Queue, b.Allow, b.State, b.ValidUntil, b.ReviewBy = a.Queue, a.Allow, a.State, a.ValidUntil, a.ReviewBy
+	b.Queue, b.Allow, b.State, b.ValidUntil, b.ReviewBy, b.Pinned = a.Queue, a.Allow, a.State, a.ValidUntil, a.ReviewBy, a.Pinned
 	return reflect.DeepEqual(a, b)
 }
 
@@ -301,7 +305,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Carrier:   p.o.Served,
 		Tasks:     p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay, Chains: p.o.Served.Set().Cred,
 		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
-		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
+		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, Denied: p.o.Keeper.Audit, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)
@@ -421,6 +425,17 @@ func (p *Partners) Retire() {
 		link.Close()
 	}
 }
+
+// PinnedTool is a tool of a partner.
+type PinnedTool = partner.PinnedTool
+
+// States of a PinnedTool.
+const (
+	Unpinned = partner.Unpinned
+	Pinned   = partner.Pinned
+	Changed  = partner.Changed
+	Gone     = partner.Gone
+)
 
 // Status is the state of a link and of the queue for the partner.
 type Status struct {

@@ -63,6 +63,8 @@ func printAnswer(w io.Writer, a *check.Answer) {
 		row("yes\tthe method is open to every peer, without an idempotency_key")
 	case a.Allowed:
 		row("yes\t%s", ruleLine(a.Rule))
+	case a.Barred != "":
+		row("no\t%s", a.Barred)
 	case a.Deny != nil:
 		row("no\tthe identity is denied everything: %s", ruleLine(a.Deny))
 	default:

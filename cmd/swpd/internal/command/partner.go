@@ -28,7 +28,7 @@ import (
 func newPartner() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "partner",
-		Short: "Invite, accept, list, suspend and revoke partners",
+		Short: "Invite, accept, list, suspend, revoke and pin partners",
 		Long: `Begin and end partnerships with endpoints of other organisations. Each partner that these
 commands make has the file partners.d/NAME.yaml beside the configuration. swpd.yaml is
 never changed. A running swpd is told; it also finds changed files by itself within two seconds.
@@ -42,7 +42,7 @@ accept with the other one over another channel, such as the telephone.`,
   swpd partner list --config swpd.yaml
   swpd partner suspend beta --config swpd.yaml`,
 	}
-	cmd.AddCommand(newPartnerInvite(), newPartnerAccept(), newPartnerList(), newPartnerSuspend(), newPartnerResume(), newPartnerRevoke())
+	cmd.AddCommand(newPartnerInvite(), newPartnerAccept(), newPartnerList(), newPartnerSuspend(), newPartnerResume(), newPartnerRevoke(), newPartnerPin())
 	return cmd
 }
 
@@ -294,34 +294,39 @@ the same identity again only with --again.`, config.StateRevoked, config.StateAc
 // change writes another state into the file of a partner.
 func (p *partners) change(name, to string, from []string) error {
 	one, ok := p.conf.Partners[name]
-	file := p.conf.PartnerFiles[name]
-	switch {
-	case !ok:
-		return fmt.Errorf("there is no partner %.80q; there are: %s", name, orNobody(slices.Sorted(maps.Keys(p.conf.Partners))))
-	case file == "":
-		return fmt.Errorf("partner %s is in %s, which no command changes; write there: partners.%s.state: %s", name, p.conf.Place("partners."+name), name, to)
-	case !slices.Contains(from, one.State):
+	if ok && !slices.Contains(from, one.State) && p.conf.PartnerFiles[name] != "" {
 		return fmt.Errorf("partner %s is %s; %s is for partners that are %s", name, one.State, to, strings.Join(from, " or "))
+	}
+	c, err := p.edit(name, "state: "+to, func(text []byte) ([]byte, error) { return config.SetState(text, to) })
+	if err == nil && c.Partners[name].State != to {
+		err = fmt.Errorf("the state of partner %s stays %s: it is set in %s", name, c.Partners[name].State, c.Place("partners."+name+".state"))
+	}
+	return err
+}
+
+// edit changes the file of a partner, after a check of the whole configuration, which it
+// returns. key is the new content, for advice.
+func (p *partners) edit(name, key string, change func(text []byte) ([]byte, error)) (*config.Config, error) {
+	file := p.conf.PartnerFiles[name]
+	switch _, ok := p.conf.Partners[name]; {
+	case !ok:
+		return nil, fmt.Errorf("there is no partner %.80q; there are: %s", name, orNobody(slices.Sorted(maps.Keys(p.conf.Partners))))
+	case file == "":
+		return nil, fmt.Errorf("partner %s is in %s, which no command changes; write there: partners.%s.%s", name, p.conf.Place("partners."+name), name, key)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	changed, err := config.SetState(text, to)
+	changed, err := change(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	c, err := config.LoadWith(p.file, os.Environ(), name, changed)
-	if err != nil {
-		return err
+	if err != nil || bytes.Equal(text, changed) {
+		return c, err
 	}
-	if got := c.Partners[name].State; got != to {
-		return fmt.Errorf("%s: the state stays %s; is it set in %s?", file, got, c.Place("partners."+name+".state"))
-	}
-	if bytes.Equal(text, changed) {
-		return nil
-	}
-	return putFile(file, changed, true)
+	return c, putFile(file, changed, true)
 }
 
 func orNobody(names []string) string {

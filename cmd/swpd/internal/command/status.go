@@ -151,7 +151,12 @@ func sameFile(a, b string) bool {
 // ask puts a request to the admin listener of a running swpd and reads the
 // answer into v.
 func ask(at, method, path string, v any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	return askFor(at, method, path, 5*time.Second, 1<<20, v)
+}
+
+// askFor is ask with bounds of the time and the octets of the answer.
+func askFor(at, method, path string, wait time.Duration, most int64, v any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+at+path, http.NoBody)
 	if err != nil {
@@ -166,7 +171,7 @@ func ask(at, method, path string, v any) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
 		return err
 	}
