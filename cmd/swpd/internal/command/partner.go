@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -108,23 +109,49 @@ func readInvitation(file string) (*invitation.Invitation, error) {
 	return i, nil
 }
 
-// putFile writes a file as a whole, durably. Without replace the file must not exist.
-func putFile(file string, text []byte, replace bool) error {
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+// put writes a file into the directory of the partners, for the accounts that can read the
+// configuration: swpd may run as another one.
+func (p *partners) put(file string, text []byte, replace bool) error {
+	info, err := os.Stat(p.file)
+	if err != nil {
 		return err
 	}
+	dir := filepath.Dir(file)
+	if err := os.Mkdir(dir, 0o750); err == nil {
+		err = giveTo(dir, info, 0o750)
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return putFile(file, text, replace, func(made string) error { return giveTo(made, info, info.Mode().Perm()&0o640|0o600) })
+}
+
+// giveTo gives a file the group of another one, and a mode.
+func giveTo(file string, like fs.FileInfo, mode fs.FileMode) error {
+	if stat, ok := like.Sys().(*syscall.Stat_t); ok {
+		if err := os.Chown(file, -1, int(stat.Gid)); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(file, mode)
+}
+
+// putFile writes a file as a whole, durably, after give has prepared it; without give only this
+// user can read it. Without replace the file must not exist.
+func putFile(file string, text []byte, replace bool, give func(made string) error) error {
+	dir := filepath.Dir(file)
 	next, err := os.CreateTemp(dir, "."+filepath.Base(file)+".*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(next.Name()) }() // it has another name, or failed
-	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(file); err == nil && replace {
-		mode = info.Mode().Perm()
-	}
 	_, err = next.Write(text)
-	if err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close()); err != nil {
+	if err == nil && give != nil {
+		err = give(next.Name())
+	}
+	if err = errors.Join(err, next.Sync(), next.Close()); err != nil {
 		return err
 	}
 	if replace {
@@ -326,7 +353,7 @@ func (p *partners) edit(name, key string, change func(text []byte) ([]byte, erro
 	if err != nil || bytes.Equal(text, changed) {
 		return c, err
 	}
-	return c, putFile(file, changed, true)
+	return c, p.put(file, changed, true)
 }
 
 func orNobody(names []string) string {

@@ -126,7 +126,7 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 		}
 		text := i.Encode()
 		if !is {
-			if err := putFile(p.invited(name), text, true); err != nil {
+			if err := p.put(p.invited(name), text, true); err != nil {
 				return err
 			}
 		}
@@ -179,7 +179,7 @@ func writeOut(cmd *cobra.Command, to string, text []byte) error {
 		_, err := cmd.OutOrStdout().Write(text)
 		return err
 	}
-	if err := putFile(to, text, false); errors.Is(err, fs.ErrExist) {
+	if err := putFile(to, text, false, nil); errors.Is(err, fs.ErrExist) {
 		return cli.Usagef("%s exists; remove it, or name another file", to)
 	} else if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (a *acceptance) run(cmd *cobra.Command, file string) (err error) {
 		return err
 	}
 	made := false
-	switch err := putFile(trust, []byte(a.invitation.Trust), false); {
+	switch err := a.put(trust, []byte(a.invitation.Trust), false); {
 	case err == nil:
 		made = true
 	case !errors.Is(err, fs.ErrExist):
@@ -295,7 +295,7 @@ func (a *acceptance) run(cmd *cobra.Command, file string) (err error) {
 		return undo(err)
 	}
 	to := config.PartnerFile(a.file, a.name)
-	err = putFile(to, text, a.old == a.name)
+	err = a.put(to, text, a.old == a.name)
 	if errors.Is(err, fs.ErrExist) {
 		err = cli.Usagef("%s exists; choose another --name, or remove it", to)
 	}
