@@ -54,6 +54,25 @@ func guardRows() []guardRow {
 		{"rpc-quic", "RPC echo, QUIC, a stream each, " + many.String(), of("swpd-quic-each", many), many, false},
 		{"mcp", "MCP call through the HTTP front and two swpd", gateway, single, true},
 		{"publish", "EVT_PUBLISH and swp.sync, 64 publishers", of("swpd-publish", Cell{256, 1, 64}), many, false},
+		{"replay", "stored events, replayed", replay(roomyKey), many, true},
+	}
+}
+
+// replay returns a load that replays the same events each time. One publisher stores them before the
+// first time, in a server that no other row uses: the log of the publish row grows with each round.
+func replay(key string) func(*fleet) (measurement, error) {
+	const n = 50_000
+	stored := false
+	return func(f *fleet) (m measurement, err error) {
+		if !stored {
+			if _, err := f.stream(key, streaming{op: opEvents, n: n}, "replay"); err != nil {
+				return m, err
+			}
+			stored = true
+		}
+		s, err := f.stream(key, streaming{op: opReplay, n: n}, "")
+		m.Total, m.ClientCPU, m.ServerCPU = n, s.clientCPU, s.serverCPU
+		return m, err
 	}
 }
 

@@ -71,6 +71,29 @@ func TestGuardIsReadBack(t *testing.T) {
 	}
 }
 
+func TestReplayMeasuresTheServerEachTime(t *testing.T) {
+	opts := Options{}.withDefaults()
+	f, err := newFleet(t.Context(), &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	run := replay(swpdKey)
+	for i := range 2 {
+		m, err := run(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cpu := serverCPU(m); cpu <= 0 || cpu > 1000 {
+			t.Errorf("time %d: %v µs for an event", i+1, cpu)
+		}
+	}
+}
+
 // TestTheGuardHasAFigureForEachRow holds the file that make bench-guard reads against the rows.
 func TestTheGuardHasAFigureForEachRow(t *testing.T) {
 	guard, err := ReadGuard(filepath.Join("..", "guard.json"))
