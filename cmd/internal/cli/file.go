@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 )
@@ -35,4 +37,17 @@ func Unreadable(err error) error {
 		return &usageError{text: err.Error()}
 	}
 	return err
+}
+
+// Input returns standard input, for a command that reads it to the end. A Read ends when ctx does. A Read of
+// stdin itself could wait for ever at a pipe or a terminal; the one under way when ctx ends continues on
+// a goroutine until Close and the next octet.
+func Input(ctx context.Context, stdin io.Reader) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, stdin)
+		_ = w.CloseWithError(err) // it returns no error
+	}()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
+	return r
 }

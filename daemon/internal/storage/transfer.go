@@ -34,12 +34,13 @@ const dirStaging = "import"
 
 // Transferred counts what an export or import has carried.
 type Transferred struct {
-	Records   int   `json:"records"`
-	Logs      int   `json:"logs"`
-	Entries   int   `json:"entries"` // of logs
-	Items     int   `json:"items"`   // of queues, with remembered ids
-	Artifacts int   `json:"artifacts"`
-	Bytes     int64 `json:"bytes"` // of the file
+	Records   int    `json:"records"`
+	Logs      int    `json:"logs"`
+	Entries   int    `json:"entries"` // of logs
+	Items     int    `json:"items"`   // of queues, with remembered ids
+	Artifacts int    `json:"artifacts"`
+	Bytes     int64  `json:"bytes"`          // of the file
+	Data      string `json:"data,omitempty"` // the directory; empty for a Backup
 }
 
 func (t *Transferred) count(p store.Piece) {
@@ -97,6 +98,7 @@ func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, 
 	if err != nil {
 		return done, err
 	}
+	t.t.Data = dir
 	switch there, err := used(filepath.Join(dir, dirStore)); {
 	case err != nil:
 		return done, err
@@ -180,6 +182,7 @@ func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred
 	if err != nil {
 		return done, err
 	}
+	t.t.Data = dir
 	for _, name := range []string{dirStore, dirArtifacts} {
 		full := filepath.Join(dir, name)
 		switch there, err := used(full); {

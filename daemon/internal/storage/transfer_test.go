@@ -86,7 +86,7 @@ func exportOf(t *testing.T, data string) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	n, err := transfer(t, data).Export(t.Context(), &file)
-	want := Transferred{Records: 1, Logs: 1, Entries: 1, Items: 1, Artifacts: 2, Bytes: int64(file.Len())}
+	want := Transferred{Data: data, Records: 1, Logs: 1, Entries: 1, Items: 1, Artifacts: 2, Bytes: int64(file.Len())}
 	if err != nil || n != want {
 		t.Fatalf("Export = %+v, %v, want %+v", n, err, want)
 	}

@@ -43,7 +43,8 @@ swpd must not run: while it does, the command fails and changes nothing. Damage 
 export. What has expired is left out. Versions, the numbers of logs, remembered ids and
 leases are included, and times of expiry.
 
-The summary is on standard output, with --to - on standard error.`,
+The summary is on standard output, with --to - on standard error. It names the data directory,
+and counts uploads in progress as artifacts.`,
 		Example: `  swpd store export --config swpd.yaml --to store.swp
   swpd store export --config swpd.yaml --to - | gzip > store.swp.gz`,
 		Args: cobra.NoArgs,
@@ -68,7 +69,7 @@ The summary is on standard output, with --to - on standard error.`,
 		if err != nil {
 			return err
 		}
-		return printTransferred(told, n, "exported to "+named(*to, "standard output"), *asJSON)
+		return printTransferred(told, n, fmt.Sprintf("exported %s to %s", c.Data, named(*to, "standard output")), *asJSON)
 	}
 	return cmd
 }
@@ -80,7 +81,7 @@ func exportTo(ctx context.Context, t daemon.Transfer, name string, out io.Writer
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return n, cli.Usagef("store export: %s exists; remove it, or name another file", name)
+		return n, cli.Usagef("store export: %s exists, and is not overwritten; name another file", name)
 	}
 	if err != nil {
 		return n, cli.Unreadable(err)
@@ -123,15 +124,13 @@ func importStore(cmd *cobra.Command, config, name, command, told string, asJSON 
 	if err != nil {
 		return err
 	}
-	from := cmd.InOrStdin()
-	if name != "-" {
-		f, err := cli.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // it is read
-		from = f
+	var from io.ReadCloser
+	if name == "-" {
+		from = cli.Input(cmd.Context(), cmd.InOrStdin())
+	} else if from, err = cli.Open(name); err != nil {
+		return err
 	}
+	defer func() { _ = from.Close() }() // it is read
 	t := daemon.Transfer{Config: c, Log: cmd.ErrOrStderr(), Progress: progress(cmd.ErrOrStderr(), strings.TrimSuffix(told, " to "))}
 	n, err := t.Import(cmd.Context(), from)
 	if err != nil {
