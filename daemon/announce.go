@@ -49,6 +49,7 @@ func (d *daemon) announce() {
 		zap.String("addresses", strings.Join(d.listeners.Addresses(), " ")),
 		zap.String("admin", cmp.Or(d.admin.address(), config.AdminOff)),
 		zap.String("health", d.probes.address()),
+		zap.String("metrics", d.monitor.Address()),
 		zap.String("http", d.fronts.URL()),
 		zap.String("partners", part.Names(c.Partners)),
 		zap.String("mcp_servers", strings.Join(d.servers.Names(), " ")),

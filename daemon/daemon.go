@@ -86,7 +86,7 @@ type Options struct {
 	Abort <-chan struct{}
 
 	// Sockets are sockets that a service manager has opened. Each is used for the address of
-	// listeners, http.address, health or admin that it is bound to; one that no address uses
+	// listeners, http.address, metrics.address, health or admin that it is bound to; one that no address uses
 	// prevents the start. Run closes them.
 	Sockets []*os.File
 
@@ -114,6 +114,7 @@ type daemon struct {
 	parts       part.List // the parts below, in the order of their addition
 	admin       *admin
 	probes      *probes
+	monitor     *fronts.Monitor
 	memory      *entrances.Memory
 	endpoints   *entrances.Endpoints
 	state       *storage.Storage

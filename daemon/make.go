@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -229,6 +230,13 @@ func (d *daemon) makeEntrances() error {
 		return err
 	}
 	d.add(d.fronts)
+	mux := http.NewServeMux()
+	observe(mux, d)
+	d.monitor, err = fronts.NewMonitor(fronts.MonitorOptions{Config: d.config, Log: d.log, Sockets: d.sockets, Now: d.credentials.Now, Handler: mux})
+	if err != nil {
+		return err
+	}
+	d.add(d.monitor)
 	return d.listeners.Listen(d.partners.Adopting(d.observer))
 }
 

@@ -23,8 +23,9 @@ type Status struct {
 	Config    string    `json:"config"` // absolute path of the file, empty for the built-in one
 	Started   time.Time `json:"started"`
 	Addresses []string  `json:"addresses"`
-	HTTP      string    `json:"http"`   // address for HTTP clients, or empty
-	Probes    string    `json:"health"` // address for probes, or empty
+	HTTP      string    `json:"http"`    // address for HTTP clients, or empty
+	Probes    string    `json:"health"`  // address for probes, or empty
+	Metrics   string    `json:"metrics"` // address for monitoring from other machines, or empty
 	Sessions  int       `json:"sessions"`
 	Handlers  int       `json:"handlers"`
 	NotAfter  time.Time `json:"certificate_not_after"`
@@ -66,6 +67,7 @@ func (d *daemon) status() Status {
 		Addresses: d.listeners.Addresses(),
 		HTTP:      d.fronts.URL(),
 		Probes:    d.probes.address(),
+		Metrics:   d.monitor.Address(),
 		Sessions:  stats.Sessions,
 		Handlers:  stats.Handlers,
 		NotAfter:  d.credentials.NotAfter(),
@@ -100,5 +102,6 @@ func (d *daemon) pools() []part.Pool {
 // certificates describes the certificates in use, and the last ones of partners.
 func (d *daemon) certificates() []identity.Info {
 	shown, anchors := d.fronts.Certificates()
-	return slices.Concat([]identity.Info{d.credentials.Certificate()}, shown, d.credentials.Anchors(), anchors, d.partners.Shown())
+	more, others := d.monitor.Certificates()
+	return slices.Concat([]identity.Info{d.credentials.Certificate()}, shown, more, d.credentials.Anchors(), anchors, others, d.partners.Shown())
 }

@@ -30,13 +30,17 @@ func (p *Plan) idle(c *config.Config, now time.Time) {
 			warn("http.address is off, so %s take no effect", strings.Join(keys, ", "))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(h.Callers)) {
-		for i, text := range h.Callers[name].Tokens {
+	expired := func(key string, tokens []string) {
+		for i, text := range tokens {
 			if _, until, err := gate.ParseToken(text); err == nil && !until.IsZero() && !now.Before(until) {
-				warn("http.callers.%s.tokens[%d] has expired at %s; remove it, or give the caller a new one", name, i, until.UTC().Format(time.RFC3339))
+				warn("%s.tokens[%d] has expired at %s; remove it, or give the caller a new one", key, i, until.UTC().Format(time.RFC3339))
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(h.Callers)) {
+		expired("http.callers."+name, h.Callers[name].Tokens)
+	}
+	expired("metrics", c.Metrics.Tokens)
 	caller := func(key string, identities config.List) (all bool) {
 		all = len(identities) > 0
 		for _, pattern := range identities {

@@ -153,6 +153,13 @@ func (p *Plan) stored(c *config.Config) map[string]map[string][]string {
 const lookTime = 10 * time.Second
 
 func (p *Plan) http(c *config.Config, policy *access.Policy) error {
+	if m := &c.Metrics; m.Address != config.AdminOff {
+		warnings, err := fronts.CheckTLS("metrics.tls", &m.TLS, time.Now())
+		if err != nil {
+			return err
+		}
+		p.Warnings = append(p.Warnings, warnings...)
+	}
 	h := &c.HTTP
 	p.HTTP = PlanHTTP{Address: h.Address, TLS: h.TLS.Cert != "", CA: append([]string{}, h.TLS.CA...), Callers: []PlanCaller{}}
 	if h.Address == config.HTTPOff {
@@ -173,7 +180,7 @@ func (p *Plan) http(c *config.Config, policy *access.Policy) error {
 	if !p.HTTP.TLS {
 		return nil
 	}
-	warnings, err := fronts.CheckTLS(&h.TLS, time.Now())
+	warnings, err := fronts.CheckTLS("http.tls", &h.TLS, time.Now())
 	p.Warnings = append(p.Warnings, warnings...)
 	return err
 }

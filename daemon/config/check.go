@@ -20,6 +20,7 @@ func (c *Config) check(p *problems) {
 	c.checkListeners(p)
 	c.checkAdmin(p)
 	c.checkHealth(p)
+	c.checkMetrics(p)
 	c.checkServers(p)
 	c.checkPartners(p)
 	c.checkNames(p)
@@ -138,7 +139,7 @@ func (c *Config) checkListeners(p *problems) {
 		}
 		taken[at] = key
 	}
-	for _, one := range []struct{ key, address string }{{"admin", c.Admin}, {"http.address", c.HTTP.Address}, {"health", c.Health}} {
+	for _, one := range []struct{ key, address string }{{"admin", c.Admin}, {"http.address", c.HTTP.Address}, {"health", c.Health}, {"metrics.address", c.Metrics.Address}} {
 		if _, port, err := net.SplitHostPort(one.address); err != nil || port == "0" {
 			continue
 		}

@@ -24,8 +24,9 @@ type Config struct {
 	Trust      Trust      `yaml:"trust"`
 	Endpoint   Endpoint   `yaml:"endpoint"`
 	Listeners  []Listener `yaml:"listeners"`
-	Admin      string     `yaml:"admin"`      // host:port, or "off"
-	Health     string     `yaml:"health"`     // host:port, or "off"
+	Admin      string     `yaml:"admin"`  // host:port, or "off"
+	Health     string     `yaml:"health"` // host:port, or "off"
+	Metrics    Metrics    `yaml:"metrics"`
 	Data       string     `yaml:"data"`       // directory of the stored state
 	Store      string     `yaml:"store"`      // embedded or memory
 	Durability string     `yaml:"durability"` // power or process
@@ -170,6 +171,7 @@ func Default() *Config {
 		},
 		Admin:      "127.0.0.1:7780",
 		Health:     AdminOff,
+		Metrics:    Metrics{Address: AdminOff},
 		Data:       DataDir(),
 		Store:      StoreEmbedded,
 		Durability: string(store.Power),

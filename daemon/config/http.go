@@ -56,26 +56,28 @@ type HTTPTLS struct {
 	CRL  []string `yaml:"crl"` // revocation lists of these authorities
 }
 
+// Files lists the files.
+func (t *HTTPTLS) Files() []string { return slices.Concat([]string{t.Cert, t.Key}, t.CA, t.CRL) }
+
+func (t *HTTPTLS) resolve(dir string) {
+	files := []*string{&t.Cert, &t.Key}
+	for _, list := range [][]string{t.CA, t.CRL} {
+		for i := range list {
+			files = append(files, &list[i])
+		}
+	}
+	for _, file := range files {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(dir, *file)
+		}
+	}
+}
+
 // HTTPOff is the value of http.address that turns the fronts off.
 const HTTPOff = "off"
 
 // defaultHTTP has the defaults.
 func defaultHTTP() HTTP { return HTTP{Address: HTTPOff, Calls: 1024, A2A: HTTPA2A{Card: CardFront}} }
-
-func (c *Config) resolveHTTP(dir string) {
-	for _, file := range []*string{&c.HTTP.TLS.Cert, &c.HTTP.TLS.Key} {
-		if *file != "" && !filepath.IsAbs(*file) {
-			*file = filepath.Join(dir, *file)
-		}
-	}
-	for _, files := range [][]string{c.HTTP.TLS.CA, c.HTTP.TLS.CRL} {
-		for i, file := range files {
-			if file != "" && !filepath.IsAbs(file) {
-				files[i] = filepath.Join(dir, file)
-			}
-		}
-	}
-}
 
 func (c *Config) checkHTTP(p *problems) {
 	h := &c.HTTP
@@ -97,71 +99,81 @@ func (c *Config) checkHTTP(p *problems) {
 		}
 	}
 	c.checkHTTPA2A(p)
-	c.checkHTTPTLS(p)
+	h.TLS.check(p, "http.tls")
 }
 
-func (c *Config) checkHTTPTLS(p *problems) {
-	switch t := c.HTTP.TLS; {
+func (t *HTTPTLS) check(p *problems, key string) {
+	switch {
 	case t.Cert == "" && t.Key != "":
-		p.add("http.tls.cert", "missing beside http.tls.key")
+		p.add(key+".cert", "missing beside %s.key", key)
 	case t.Cert != "" && t.Key == "":
-		p.add("http.tls.key", "missing beside http.tls.cert")
+		p.add(key+".key", "missing beside %s.cert", key)
 	case t.Cert == "" && len(t.CA) > 0:
-		p.add("http.tls.cert", "missing beside http.tls.ca")
+		p.add(key+".cert", "missing beside %s.ca", key)
 	}
-	if len(c.HTTP.TLS.CRL) > 0 && len(c.HTTP.TLS.CA) == 0 {
-		p.add("http.tls.crl", "set without http.tls.ca, whose authorities issue the lists")
+	if len(t.CRL) > 0 && len(t.CA) == 0 {
+		p.add(key+".crl", "set without %s.ca, whose authorities issue the lists", key)
 	}
-	for i, file := range c.HTTP.TLS.CRL {
-		readable(p, fmt.Sprintf("http.tls.crl[%d]", i), file)
+	for i, file := range t.CRL {
+		readable(p, fmt.Sprintf("%s.crl[%d]", key, i), file)
 	}
-	readable(p, "http.tls.cert", c.HTTP.TLS.Cert)
-	private(p, "http.tls.key", c.HTTP.TLS.Key)
-	for i, file := range c.HTTP.TLS.CA {
-		key := fmt.Sprintf("http.tls.ca[%d]", i)
+	readable(p, key+".cert", t.Cert)
+	private(p, key+".key", t.Key)
+	for i, file := range t.CA {
+		at := fmt.Sprintf("%s.ca[%d]", key, i)
 		if file == "" {
-			p.add(key, "is empty; name a PEM file")
+			p.add(at, "is empty; name a PEM file")
 		}
-		readable(p, key, file)
+		readable(p, at, file)
 	}
 }
 
 func (c *Config) checkHTTPCallers(p *problems) {
-	tokens, certificates := make(map[string]string), make(map[string]string) // name, by digest or identity
+	seen := make(credentials)
+	certificates := false
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Callers)) {
 		key := "http.callers." + name
 		if !gate.ValidName(name) {
 			p.add(key, "%.80q is not a name: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", name)
 		}
 		caller := c.HTTP.Callers[name]
-		if len(caller.Tokens)+len(caller.Certificates) == 0 {
-			p.add(key, "has neither tokens nor certificates, so nobody is this caller; list the SHA-256 of a token, as sha256sum prints it, or the identity of a certificate")
-		}
-		for i, text := range caller.Tokens {
-			at := fmt.Sprintf("%s.tokens[%d]", key, i)
-			sum, _, err := gate.ParseToken(text)
-			if err != nil {
-				p.add(at, "has %d characters, want the 64 hexadecimal digits of a SHA-256, and perhaps \" until 2026-12-31T23:59:59Z\": not the token itself", len(text))
-				continue
-			}
-			if other, taken := tokens[string(sum[:])]; taken {
-				p.add(at, "is that of caller %.80q too", other)
-			}
-			tokens[string(sum[:])] = name
-		}
-		for i, identity := range caller.Certificates {
-			at := fmt.Sprintf("%s.certificates[%d]", key, i)
-			if !canonical(identity) {
-				p.add(at, "%.200q is not what a certificate says: its one URI name, or its one DNS name, such as spiffe://example.org/ide; scheme and host in lower case", identity)
-			}
-			if other, taken := certificates[identity]; taken {
-				p.add(at, "is that of caller %.80q too", other)
-			}
-			certificates[identity] = name
-		}
+		seen.check(p, key, name, caller)
+		certificates = certificates || len(caller.Certificates) > 0
 	}
-	if len(certificates) > 0 && len(c.HTTP.TLS.CA) == 0 {
+	if certificates && len(c.HTTP.TLS.CA) == 0 {
 		p.add("http.tls.ca", "is empty, so no client certificate is asked for; name the authorities of http.callers.<name>.certificates")
+	}
+}
+
+// credentials are the names of callers, by the digest of a token or the identity of a certificate.
+type credentials map[string]string
+
+// check checks a caller under a key.
+func (seen credentials) check(p *problems, key, name string, caller HTTPCaller) {
+	if len(caller.Tokens)+len(caller.Certificates) == 0 {
+		p.add(key, "has neither tokens nor certificates, so nobody is this caller; list the SHA-256 of a token, as sha256sum prints it, or the identity of a certificate")
+	}
+	claim := func(at, credential string) {
+		if other, taken := seen[credential]; taken {
+			p.add(at, "is that of caller %.80q too", other)
+		}
+		seen[credential] = name
+	}
+	for i, text := range caller.Tokens {
+		at := fmt.Sprintf("%s.tokens[%d]", key, i)
+		sum, _, err := gate.ParseToken(text)
+		if err != nil {
+			p.add(at, "has %d characters, want the 64 hexadecimal digits of a SHA-256, and perhaps \" until 2026-12-31T23:59:59Z\": not the token itself", len(text))
+			continue
+		}
+		claim(at, "token "+string(sum[:]))
+	}
+	for i, identity := range caller.Certificates {
+		at := fmt.Sprintf("%s.certificates[%d]", key, i)
+		if !canonical(identity) {
+			p.add(at, "%.200q is not what a certificate says: its one URI name, or its one DNS name, such as spiffe://example.org/ide; scheme and host in lower case", identity)
+		}
+		claim(at, identity)
 	}
 }
 

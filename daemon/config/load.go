@@ -201,7 +201,8 @@ func (c *Config) resolve(dir string) error {
 	c.resolveSDL(dir)
 	c.resolveSLIP(dir)
 	c.resolvePartners(dir)
-	c.resolveHTTP(dir)
+	c.HTTP.TLS.resolve(dir)
+	c.Metrics.TLS.resolve(dir)
 	c.resolveTeams(dir)
 	c.resolveServers(dir)
 	for _, p := range paths {

@@ -18,6 +18,8 @@ var keyFiles = map[string]struct {
 }{
 	"identity.key":               {true, "identity: {cert: a.crt, key: FILE}\ntrust: {ca: [ca.crt]}\n"},
 	"http.tls.key":               {true, valid + "http: {address: '127.0.0.1:0', anonymous: guest, tls: {cert: a.crt, key: FILE}}\n"},
+	"metrics.tls.key":            {true, "metrics: {address: '127.0.0.1:0', tokens: [" + strings.Repeat("ab", 32) + "], tls: {cert: a.crt, key: FILE}}\n"},
+	"metrics.tokens":             {false, "metrics: {address: '127.0.0.1:0', tokens: [" + strings.Repeat("ab", 32) + "], tls: {cert: a.crt, key: a.key}}\n"}, // digests
 	"mcp.servers.*.headers_from": {true, valid + "mcp: {servers: {web: {url: 'http://127.0.0.1:1/', headers_from: {X-Key: FILE}}}}\n"},
 	"sdl.keys":                   {true, valid + "sdl: {agent_id: a, keys: FILE}\n"},
 	"sdl.sign.key":               {true, valid + "sdl: {agent_id: a, sign: {key: FILE, kid: k}}\n"},

@@ -126,7 +126,7 @@ func (s *Sockets) Unused() error {
 		}
 		list = append(list, network+" "+p.at.String())
 	}
-	return errors.Join(fmt.Errorf("sockets passed by the service manager that no address of the configuration uses: %s; remove them from the socket unit, or set listeners, http.address, health or admin to them (swp+tcp uses none)", strings.Join(list, ", ")), s.close())
+	return errors.Join(fmt.Errorf("sockets passed by the service manager that no address of the configuration uses: %s; remove them from the socket unit, or set listeners, http.address, metrics.address, health or admin to them (swp+tcp uses none)", strings.Join(list, ", ")), s.close())
 }
 
 func (s *Sockets) close() error {

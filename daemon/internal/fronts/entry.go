@@ -33,6 +33,7 @@ type httpEntry struct {
 // secured has the content of the files of http.tls.
 type secured struct {
 	*tls.Config
+	key      string         // of the files in the configuration
 	file     string         // the certificate's
 	roots    *x509.CertPool // of client certificates; nil: none are requested
 	anchors  string         // content of the bundles, to detect changes
@@ -43,13 +44,13 @@ type secured struct {
 // leaf is the certificate of the fronts.
 func (s *secured) leaf() *x509.Certificate { return s.Certificates[0].Leaf }
 
-// expiries returns warnings for certificates of http.tls that expire soon. They do not
+// expiries returns warnings for certificates that expire soon. They do not
 // affect readiness, because peers do not connect over HTTP.
 func (s *secured) expiries(now time.Time) (list []string) {
 	if soon, _ := identity.Ending(s.leaf().NotBefore, s.leaf().NotAfter, now); soon {
-		list = append(list, fmt.Sprintf("http.tls: certificate %s %s", s.file, identity.End(s.leaf().NotAfter, now)))
+		list = append(list, fmt.Sprintf("%s: certificate %s %s", s.key, s.file, identity.End(s.leaf().NotAfter, now)))
 	}
-	return slices.Concat(list, identity.AnchorWarnings(s.vouching, "http.tls.ca", now), s.lists.Warnings(now))
+	return slices.Concat(list, identity.AnchorWarnings(s.vouching, s.key+".ca", now), s.lists.Warnings(now))
 }
 
 // trusts reports whether the certificate chain of a client is valid now.
@@ -57,14 +58,15 @@ func (s *secured) trusts(chain []*x509.Certificate) bool {
 	return s.roots != nil && transport.VerifyClient(s.roots, s.lists.CRLs(), chain, time.Now()) == nil
 }
 
-func newHTTPEntry(conf *config.HTTP) (*httpEntry, error) {
+// newHTTPEntry makes an httpEntry with the files under a key.
+func newHTTPEntry(callers gate.Options, key string, files *config.HTTPTLS) (*httpEntry, error) {
 	d := new(httpEntry)
 	d.known.good = func(chain []*x509.Certificate) bool { return d.secure.Load().trusts(chain) }
 	var err error
-	if d.gate, err = gate.New(gateOptions(conf)); err != nil || conf.TLS.Cert == "" {
+	if d.gate, err = gate.New(callers); err != nil || files.Cert == "" {
 		return d, err
 	}
-	secure, err := tlsOf(&conf.TLS)
+	secure, err := tlsOf(key, files)
 	d.secure.Store(secure)
 	return d, err
 }
@@ -101,9 +103,7 @@ func Section(prepare part.Prepare) part.Section {
 			before, after := &started.HTTP, &now.HTTP
 			return before.Address == after.Address && (before.TLS.Cert == "") == (after.TLS.Cert == "")
 		},
-		Files: func(c *config.Config) []string {
-			return slices.Concat([]string{c.HTTP.TLS.Cert, c.HTTP.TLS.Key}, c.HTTP.TLS.CA, c.HTTP.TLS.CRL)
-		},
+		Files: func(c *config.Config) []string { return c.HTTP.TLS.Files() },
 	}
 }
 
@@ -120,7 +120,7 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 	var secure *secured
 	if conf.TLS.Cert != "" {
 		var err error
-		if secure, err = tlsOf(&conf.TLS); err != nil {
+		if secure, err = tlsOf(httpTLS, &conf.TLS); err != nil {
 			return part.Change{}, err
 		}
 	}

@@ -101,7 +101,7 @@ func New(o Options) (*Fronts, error) {
 		return f, nil
 	}
 	var err error
-	if f.entry, err = newHTTPEntry(f.conf); err != nil {
+	if f.entry, err = newHTTPEntry(gateOptions(f.conf), httpTLS, &f.conf.TLS); err != nil {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{
@@ -136,17 +136,20 @@ func (f *Fronts) listen(sockets *entrances.Sockets) error {
 	return nil
 }
 
-// tlsOf returns the TLS configuration of the fronts. A client certificate is optional, but
+// httpTLS is the key of the files of the fronts.
+const httpTLS = "http.tls"
+
+// tlsOf returns the TLS configuration with the files under a key. A client certificate is optional, but
 // if there is one it must be valid. The gate identifies the caller.
-func tlsOf(conf *config.HTTPTLS) (*secured, error) {
+func tlsOf(key string, conf *config.HTTPTLS) (*secured, error) {
 	if err := config.CheckPrivate(conf.Key); err != nil {
-		return nil, fmt.Errorf("http.tls.key: %w", err)
+		return nil, fmt.Errorf("%s.key: %w", key, err)
 	}
 	pair, err := tls.LoadX509KeyPair(conf.Cert, conf.Key)
 	if err != nil {
-		return nil, fmt.Errorf("http.tls: %w", err)
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	c := &secured{file: conf.Cert, Config: &tls.Config{
+	c := &secured{key: key, file: conf.Cert, Config: &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
 		SessionTicketsDisabled: true, // each connection is judged by the present certificates
 	}}
@@ -157,13 +160,13 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	for i, name := range conf.CA {
 		vouching, octets, err := identity.AddBundle(c.roots, "", name)
 		if err != nil {
-			return nil, fmt.Errorf("http.tls.ca[%d]: %w", i, err)
+			return nil, fmt.Errorf("%s.ca[%d]: %w", key, i, err)
 		}
 		c.vouching = append(c.vouching, vouching...)
 		c.anchors += octets
 	}
 	var octets string
-	if c.lists, octets, err = identity.ReadLists("http.tls.crl", conf.CRL, c.vouching); err != nil {
+	if c.lists, octets, err = identity.ReadLists(key+".crl", conf.CRL, c.vouching); err != nil {
 		return nil, err
 	}
 	c.anchors += "\n" + octets
@@ -178,10 +181,10 @@ func tlsOf(conf *config.HTTPTLS) (*secured, error) {
 	return c, nil
 }
 
-// CheckTLS reads the files of http.tls, and returns warnings for certificates that expire
-// soon.
-func CheckTLS(conf *config.HTTPTLS, now time.Time) (warnings []string, err error) {
-	secure, err := tlsOf(conf)
+// CheckTLS reads the files under a key, such as http.tls, and returns warnings for certificates
+// that expire soon.
+func CheckTLS(key string, conf *config.HTTPTLS, now time.Time) (warnings []string, err error) {
+	secure, err := tlsOf(key, conf)
 	if err != nil {
 		return nil, err
 	}
@@ -222,14 +225,17 @@ func (f *Fronts) secured() *secured {
 
 // Certificates describes the certificate of the fronts, and the trust anchors of clients.
 func (f *Fronts) Certificates() (shown, anchors []certinfo.Info) {
-	secure := f.secured()
-	if secure == nil {
+	return f.secured().describe(f.o.Now())
+}
+
+// describe returns the certificate and the trust anchors; none of nil.
+func (s *secured) describe(now time.Time) (shown, anchors []certinfo.Info) {
+	if s == nil {
 		return nil, nil
 	}
-	now := f.o.Now()
-	one := certinfo.Of(secure.leaf(), now)
-	one.File = secure.file
-	return []certinfo.Info{one}, identity.InfoOf(secure.vouching, now)
+	one := certinfo.Of(s.leaf(), now)
+	one.File = s.file
+	return []certinfo.Info{one}, identity.InfoOf(s.vouching, now)
 }
 
 // route serves a path literally. A path that is not in its normal form gets 404.

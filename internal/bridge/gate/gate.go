@@ -41,6 +41,10 @@ type Options struct {
 	// loopback addresses and localhost.
 	Hosts []string
 
+	// AnyHost lets requests in under every name. It is for a server that nobody calls without
+	// TLS and a credential, which a web page has not.
+	AnyHost bool
+
 	// Origins are the allowed origins of web pages, such as https://app.example.org. The
 	// origin of the front itself is always allowed.
 	Origins []string
@@ -249,6 +253,9 @@ func turnAway(w http.ResponseWriter, why string, status int) {
 
 // host reports whether the front goes by the name that it was called by.
 func (g *rules) host(r *http.Request) bool {
+	if g.AnyHost {
+		return true
+	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = strings.Trim(r.Host, "[]")

@@ -161,6 +161,9 @@ func printPlan(out io.Writer, p *check.Plan, by basis) error {
 	if p.Health != config.AdminOff {
 		row("health\t%s\topen to everybody who can reach it", p.Health)
 	}
+	if p.Metrics != config.AdminOff {
+		row("metrics\t%s\tover TLS, with a token or a certificate", p.Metrics)
+	}
 	row("store\t%s", p.Store)
 	row("freshness\t%s", p.Freshness)
 	for i, method := range p.Open {

@@ -223,6 +223,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	if s.Probes != "" {
 		row("health", "%s", s.Probes)
 	}
+	if s.Metrics != "" {
+		row("metrics", "https://%s", s.Metrics)
+	}
 	row("store", "%s", s.Store)
 	row("sessions", "%d", s.Sessions)
 	row("in flight", "%d of %s", s.Memory.Used, plain.Count(s.Memory.Limit, "octet"))
