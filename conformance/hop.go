@@ -115,7 +115,7 @@ func (l *aliasedLane) Call(ctx context.Context, env e1.Envelope) (profiles.Call,
 
 // learn reads the request, and makes its rpc_id known to the stage.
 func (l *aliasedLane) learn(env *e1.Envelope) (req rpc.Req, err error) {
-	if err := req.Decode(env.Payload); err != nil {
+	if err := req.Decode(env.Joined().Payload); err != nil {
 		return req, err
 	}
 	l.s.alias("b", l.written, req.RPCID)

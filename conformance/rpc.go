@@ -185,7 +185,7 @@ type watchedCaller struct {
 
 func (w *watchedCaller) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
 	var req rpc.Req
-	if err := req.Decode(env.Payload); err != nil {
+	if err := req.Decode(env.Joined().Payload); err != nil {
 		return nil, err
 	}
 	w.rpcID = bytes.Clone(req.RPCID)

@@ -161,6 +161,17 @@ func (e *Envelope) AppendHead(dst []byte) []byte {
 	return AppendUvarint(dst, uint64(len(e.Payload)+len(e.Tail)))
 }
 
+// Joined returns e, or, if it has a Tail, a copy whose Payload includes it. A reader of a payload that is
+// about to be sent calls it first.
+func (e *Envelope) Joined() *Envelope {
+	if len(e.Tail) == 0 {
+		return e
+	}
+	c := *e
+	c.Payload, c.Tail = slices.Concat(e.Payload, e.Tail), nil
+	return &c
+}
+
 // Clone returns a copy that shares no memory with e. Its Payload includes the
 // octets of Tail.
 func (e *Envelope) Clone() Envelope {

@@ -111,7 +111,7 @@ func WithForward(ctx context.Context, c Carrier, m Onward, lifecycle func(*e1.En
 		m := m
 		m.MsgID = env.MsgID
 		if lifecycle != nil {
-			m.ID = lifecycle(env)
+			m.ID = lifecycle(env.Joined())
 		}
 		on, err := c.Forward(ctx, lane, &m)
 		if err != nil {

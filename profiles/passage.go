@@ -53,7 +53,7 @@ func (p Passage) Spent() *Error {
 type aheadKey struct{}
 
 // Ahead sends messages on a lane that must precede another. env is that message as it will be
-// sent, with its msg_id and without Tail; Ahead may append extensions to it.
+// sent, with its msg_id, see Envelope.Joined; Ahead may append extensions to it.
 type Ahead func(ctx context.Context, lane Lane, env *e1.Envelope) error
 
 // WithAhead returns ctx for one Call or Send of a Lane or a Session. f is called before the

@@ -175,8 +175,7 @@ func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream) err
 	binary.NativeEndian.PutUint64(s.rpcID[8:], rand.Uint64()) //nolint:gosec // no secret
 	req := Req{RPCID: s.rpcID[:], Method: []byte(c.Method), Params: c.Params, IdempotencyKey: []byte(c.IdempotencyKey)}
 	env := e1.Envelope{ProfileID: ProfileID, MsgType: TypeReq}
-	// Params are not copied where they end the payload. An Ahead reads the payload as one.
-	apart := c.IdempotencyKey == "" && profiles.AheadOf(ctx) == nil
+	apart := c.IdempotencyKey == "" // then params end the payload, and are not copied
 	n := req.Size()
 	if apart {
 		n -= len(c.Params)

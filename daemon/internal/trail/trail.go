@@ -232,7 +232,7 @@ func withoutRecord(env *e1.Envelope) bool {
 		return false
 	}
 	var call rpc.Req
-	return call.Decode(env.Payload) == nil && slices.Contains(unrecorded, string(call.Method))
+	return call.Decode(env.Joined().Payload) == nil && slices.Contains(unrecorded, string(call.Method))
 }
 
 // wants returns the trail for an exchange; nil if it is not recorded.
