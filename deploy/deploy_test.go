@@ -62,3 +62,33 @@ func TestSystemdKnowsTheKeysOfTheUnits(t *testing.T) {
 		}
 	}
 }
+
+// The alerts are well-formed, fire when they should, and each has a paragraph in the runbook.
+func TestAlertsFireAndHaveARunbook(t *testing.T) {
+	rules, err := os.ReadFile("prometheus/swpd.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runbook, err := os.ReadFile("../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	if len(alerts) == 0 {
+		t.Fatal("no alerts")
+	}
+	for _, found := range alerts {
+		alert := found[1]
+		if !strings.Contains(string(rules), "runbook_url: docs/runbook.md#"+strings.ToLower(alert)+"\n") {
+			t.Errorf("%s has no runbook_url", alert)
+		}
+		if !strings.Contains(string(runbook), "\n## "+alert+"\n") {
+			t.Errorf("docs/runbook.md has no paragraph for %s", alert)
+		}
+	}
+	if titles := strings.Count(string(runbook), "\n## "); titles != len(alerts) {
+		t.Errorf("docs/runbook.md has %d paragraphs for %d alerts", titles, len(alerts))
+	}
+	tool(t, "promtool", "check", "rules", "prometheus/swpd.rules.yaml")
+	tool(t, "promtool", "test", "rules", "prometheus/swpd.rules.test.yaml")
+}
