@@ -97,10 +97,16 @@ func (l *lines) markCommitted(s *Store) {
 	}
 }
 
-// ahead returns the items that were read ahead of a queue for the leases of this transaction.
+// ahead returns the items that were read ahead of a queue for the leases of this transaction, of an
+// owner or, with 0, of all. The two exclude each other, because they have the same items.
 func (l *lines) ahead(q *line, owner int64) *ahead {
 	if q.ahead == nil {
 		q.ahead = make(map[int64]*ahead)
+	}
+	if owner != 0 {
+		delete(q.ahead, 0)
+	} else if q.ahead[0] == nil {
+		clear(q.ahead)
 	}
 	a := q.ahead[owner]
 	if a == nil {

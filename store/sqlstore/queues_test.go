@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,6 +113,68 @@ func TestADamagedItemHoldsUpNoOthers(t *testing.T) {
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("Check: %v", err)
+	}
+}
+
+// A queue of up to 64 items is read in its order, a longer one by owners. In one transaction the queue is
+// first short, then long, then short again.
+func TestAnItemIsLeasedOnceWhileItsQueueBecomesLongAndShort(t *testing.T) {
+	s := open(t, sqlstore.Options{Dir: t.TempDir()})
+	defer s.Close()
+	const short = 64
+	until := time.Now().Add(time.Hour)
+	add := func(i int, done func()) {
+		s.Add("space", "queue", fmt.Sprintf("%03d", i), "", "owner", nil, time.Time{}, until, func(r store.AddResult) {
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+			done()
+		})
+	}
+	var added sync.WaitGroup
+	for i := range short {
+		added.Add(1)
+		add(i, added.Done)
+	}
+	added.Wait()
+
+	var all sync.WaitGroup
+	leases := make(map[string]int)
+	lease := func() {
+		all.Add(1)
+		s.Lease("space", "queue", 1<<10, until, func(r store.LeaseResult) {
+			if r.Err != nil || r.Lease == 0 {
+				t.Errorf("lease %d, %v", r.Lease, r.Err)
+			}
+			leases[r.ID]++
+			all.Done()
+		})
+	}
+	all.Add(3)
+	s.Lease("space", "queue", 1<<10, until, func(first store.LeaseResult) {
+		leases[first.ID]++
+		lease() // what a done function submits is one transaction
+		lease()
+		add(short, all.Done)
+		lease()
+		s.Ack("space", first.ID, first.Lease, func(held bool, err error) {
+			if !held || err != nil {
+				t.Errorf("Ack: held %v, %v", held, err)
+			}
+			all.Done()
+		})
+		lease()
+		lease()
+		all.Done()
+	})
+	all.Wait()
+	for id, n := range leases {
+		if n != 1 {
+			t.Errorf("item %s has %d leases", id, n)
+		}
+	}
+	if len(leases) != 6 {
+		t.Errorf("%d items are leased, want 6", len(leases))
 	}
 }
 
