@@ -647,6 +647,7 @@ var queues = []test{
 			}
 		}
 	}},
+	{name: "AnItemHasOneLeaseAtATime", clock: true, run: oneLeaseAtATime},
 	{name: "AgainstAModel", clock: true, run: modelQueues},
 	{name: "QueuesHoldTheirLimits", clock: true, run: func(k *kit) {
 		space, name, owner := fill(store.MaxSpace+1), fill(store.MaxName+1), fill(store.MaxOwner+1)
