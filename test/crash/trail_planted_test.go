@@ -169,8 +169,15 @@ func TestTheJudgeOfTrailsFindsWhatIsPlanted(t *testing.T) {
 				p.cross(errand{"rpc call", "swp.artifacts.list"}, n)
 			}
 			p.near.sent = without(p.near.sent, "task")
-			p.nears[0].killed = start.Add(time.Minute)
+			p.nears[0].killed = start.Add(time.Minute + onItsWay + 1)
 		}, []string{"acme has no record that it asked for it: a2a task"}},
+		"a swpd killed while an answer that many others overtake may be on its way": {func(p *plantedTrails) {
+			for n := range overtaken + 2 {
+				p.cross(errand{"rpc call", "swp.artifacts.list"}, n)
+			}
+			p.near.sent = without(p.near.sent, "task")
+			p.nears[0].killed = start.Add(time.Minute + onItsWay)
+		}, nil},
 		"a swpd killed long after a download that its client did not take": {func(p *plantedTrails) {
 			p.cross(errand{"artifact get", "giver-0.0.artifact-0"}, 0)
 			for n := range overtaken + 2 {
