@@ -173,7 +173,7 @@ func TestTheJudgeOfTrailsFindsWhatIsPlanted(t *testing.T) {
 		}, []string{"acme has no record that it asked for it: a2a task"}},
 		"a swpd killed while an answer that many others overtake may be on its way": {func(p *plantedTrails) {
 			for n := range overtaken + 2 {
-				p.cross(errand{"rpc call", "swp.artifacts.list"}, n)
+				p.cross(errand{"obs get", ""}, n)
 			}
 			p.near.sent = without(p.near.sent, "task")
 			p.nears[0].killed = start.Add(time.Minute + onItsWay)
