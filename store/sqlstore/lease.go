@@ -171,6 +171,7 @@ func (l *lease) find(w *writer, list *ahead, query string, args ...driver.Value)
 		for len(list.items) > 0 {
 			it := list.items[0]
 			list.items = list.items[1:]
+			l.data, fault = nil, nil
 			if it.size <= int64(l.most) {
 				l.data, fault = w.conn.readBody(w.s, it)
 			}

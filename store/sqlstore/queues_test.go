@@ -116,6 +116,33 @@ func TestADamagedItemHoldsUpNoOthers(t *testing.T) {
 	}
 }
 
+// The first item is damaged; the second is not read with its lease, because it is large.
+func TestADamagedItemHoldsUpNoLargeOne(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, sqlstore.Options{Dir: dir})
+	large := bytes.Repeat([]byte("large"), 1000)
+	for id, data := range [][]byte{value(0), large} {
+		added := make(chan error, 1)
+		s.Add("space", "queue", fmt.Sprint(id), "", "owner", data, time.Time{}, time.Time{}, func(r store.AddResult) { added <- r.Err })
+		if err := <-added; err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = s.Close()
+	files := take(t, dir)
+	b := files["state.db"]
+	for at := bytes.Index(b, value(0)); at >= 0; at = bytes.Index(b, value(0)) {
+		b[at+10] ^= 1
+	}
+	s = open(t, sqlstore.Options{Dir: files.place(t)})
+	defer s.Close()
+	c := make(chan store.LeaseResult, 1)
+	s.Lease("space", "queue", len(large)-1, time.Now().Add(time.Hour), func(r store.LeaseResult) { c <- r })
+	if l := <-c; l.ID != "1" || l.Err != nil || l.Data != nil {
+		t.Errorf("leased %q with %d octets, %v; want the large item without its data", l.ID, len(l.Data), l.Err)
+	}
+}
+
 // A queue of up to 64 items is read in its order, a longer one by owners. In one transaction the queue is
 // first short, then long, then short again.
 func TestAnItemIsLeasedOnceWhileItsQueueBecomesLongAndShort(t *testing.T) {
