@@ -50,7 +50,7 @@ type Options struct {
 	Log io.Writer
 
 	// AddrFile, if set, is written when all listeners are open: one address per line, as
-	// swp-client takes them, and the admin address as http://host:port.
+	// swp-client takes them, and the admin address as http://host:port or unix:PATH.
 	AddrFile string
 
 	// Reload makes the daemon read the configuration and its files again, for each value
@@ -252,7 +252,10 @@ func (d *daemon) writeAddrFile() error {
 	}
 	lines := d.listeners.Addresses()
 	if at := d.admin.address(); at != "" {
-		lines = append(lines, "http://"+at)
+		if _, unix := config.UnixSocket(at); !unix {
+			at = "http://" + at
+		}
+		lines = append(lines, at)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(d.opts.AddrFile), ".addresses-*")
 	if err != nil {

@@ -59,12 +59,16 @@ func newWeb(handler http.Handler) *http.Server {
 	}
 }
 
-// address is the address of the listener, or "".
+// address is the address of the listener, host:port or unix:PATH, or "".
 func (w *web) address() string {
 	if w.listener == nil {
 		return ""
 	}
-	return w.listener.Addr().String()
+	at := w.listener.Addr()
+	if at.Network() == "unix" {
+		return "unix:" + at.String()
+	}
+	return at.String()
 }
 
 // Serve implements part.Part.

@@ -182,6 +182,12 @@ func CheckAdmin(address string) error {
 	if address == AdminOff {
 		return nil
 	}
+	if path, ok := UnixSocket(address); ok {
+		if !filepath.IsAbs(path) || len(path) > maxSocketPath {
+			return fmt.Errorf("%.200q is not the path of a socket: it is absolute and has at most %d octets; set one such as unix:/run/swpd/admin.sock", path, maxSocketPath)
+		}
+		return nil
+	}
 	host, err := checkHostPort(address, "127.0.0.1:7780")
 	if err != nil {
 		return err
@@ -191,6 +197,13 @@ func CheckAdmin(address string) error {
 	}
 	return nil
 }
+
+// maxSocketPath is the length of a path in a sockaddr_un.
+const maxSocketPath = 107
+
+// UnixSocket returns the path in an address such as unix:/run/swpd/admin.sock, and whether the
+// address is one.
+func UnixSocket(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }
 
 // Loopback reports whether a host is this machine: "localhost" or a loopback IP
 // address. No other name is looked up.

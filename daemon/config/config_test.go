@@ -116,6 +116,8 @@ func TestOP05BadConfigurationIsRefusedAndNamesTheField(t *testing.T) {
 		"address missing":        {"listeners:\n  - error_frames: true\n", `listeners[0].address: missing`},
 		"same port twice":        {"listeners:\n  - address: swp+tls://127.0.0.1:1\n  - address: swp+tcp://127.0.0.1:1\n", `swpd.yaml:3: listeners[1].address: swp+tcp://127.0.0.1:1 is the same tcp port as listeners[0].address`},
 		"admin on the same port": {"listeners:\n  - address: swp+tls://127.0.0.1:1\nadmin: 127.0.0.1:1\n", `swpd.yaml:3: admin: 127.0.0.1:1 is the same port`},
+		"admin at no path":       {"admin: unix:admin.sock\n", `swpd.yaml:1: admin: "admin.sock" is not the path of a socket`},
+		"admin at a long path":   {"admin: unix:/" + strings.Repeat("x", 107) + "\n", "at most 107 octets"},
 		"admin elsewhere":        {"admin: 0.0.0.0:7780\n", `swpd.yaml:1: admin: "0.0.0.0:7780" is not a loopback address`},
 		"health without port":    {"health: localhost\n", `swpd.yaml:1: health: "localhost" is not host:port; set one such as 0.0.0.0:7781, or off`},
 		"health at a bad port":   {"health: 0.0.0.0:65536\n", `health: port "65536", want 0 to 65535`},

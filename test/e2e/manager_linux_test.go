@@ -237,3 +237,57 @@ func TestPassedSocketsOfTheHTTPFrontAndAdmin(t *testing.T) {
 		t.Errorf("%v; the log:\n%s", err, m.log)
 	}
 }
+
+// The commands that ask a running swpd find it at a Unix socket, passed or not. Only its owner and
+// its group may use the socket, and it is gone after swpd has stopped, unless it was passed.
+func TestAdminIsAUnixSocket(t *testing.T) {
+	t.Parallel()
+	for _, passed := range []bool{false, true} {
+		socket := filepath.Join(t.TempDir(), "admin.sock")
+		var files []*os.File
+		if passed {
+			ln, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			files = append(files, fileOf(t, ln.(*net.UnixListener)))
+		}
+		n := prepared(t)
+		m := newManaged(t, files...)
+		m.configure(t, n.dir, "listeners: [{address: \"swp+tls://127.0.0.1:0\"}]\nadmin: unix:"+socket+"\n")
+		cmd := m.start(t)
+		if got := m.notice(t); got != "READY=1" {
+			t.Fatalf("%q, want READY=1", got)
+		}
+		info, err := os.Stat(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); !passed && mode != 0o660 {
+			t.Errorf("mode %o, want 660", mode)
+		}
+		swpd := m.bin + "/swpd"
+		if out := run(t, swpd, "status", "--admin", "unix:"+socket); !strings.Contains(out, "ready") {
+			t.Errorf("swpd status:\n%s", out)
+		}
+		run(t, swpd, "reload", "--config", m.file)
+		if out := run(t, swpd, "backup", "--config", m.file, filepath.Join(t.TempDir(), "backup")); !strings.Contains(out, "SHA-256") {
+			t.Errorf("swpd backup:\n%s", out)
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := ended(t, cmd); err != nil {
+			t.Errorf("%v; the log:\n%s", err, m.log)
+		}
+		if _, err := os.Stat(socket); (err == nil) != passed {
+			t.Errorf("passed %v: the socket after the end: %v", passed, err)
+		}
+		if passed {
+			continue
+		}
+		out, err := exec.Command(swpd, "status", "--config", m.file).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "nothing listens on unix:"+socket) {
+			t.Errorf("swpd status after the end: %v\n%s", err, out)
+		}
+	}
+}

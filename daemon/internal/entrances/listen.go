@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+
+	"github.com/slimwire/swp/daemon/config"
 )
 
 // ListenError adds advice to the error for an address.
 func ListenError(key, address string, err error) error {
+	if _, unix := config.UnixSocket(address); unix {
+		return fmt.Errorf("%s: %w", key, err)
+	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%s: %s: the port is taken, perhaps by another swpd; stop that program or choose another port (0 lets the system choose)", key, address)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/slimwire/swp/daemon/config"
 )
 
 // Sockets are the sockets of the addresses of a configuration: those that were passed to the
@@ -19,9 +21,10 @@ type Sockets struct{ passed []*passed }
 
 // passed is a socket that was opened before the process started.
 type passed struct {
-	tcp net.Listener
-	udp *net.UDPConn
-	at  netip.AddrPort
+	stream net.Listener // TCP or Unix; nil: UDP
+	udp    *net.UDPConn
+	at     netip.AddrPort // of TCP or UDP
+	path   string         // of a Unix socket
 }
 
 // NewSockets returns Sockets with the passed ones, and closes the files.
@@ -40,8 +43,11 @@ func NewSockets(files []*os.File) (*Sockets, error) {
 
 func newPassed(f *os.File) (*passed, error) {
 	if ln, err := net.FileListener(f); err == nil {
+		if ln.Addr().Network() == "unix" {
+			return &passed{stream: ln, path: ln.Addr().String()}, nil
+		}
 		if at, err := netip.ParseAddrPort(ln.Addr().String()); err == nil {
-			return &passed{tcp: ln, at: at}, nil
+			return &passed{stream: ln, at: at}, nil
 		}
 		_ = ln.Close()
 	} else if conn, err := net.FilePacketConn(f); err == nil {
@@ -50,13 +56,19 @@ func newPassed(f *os.File) (*passed, error) {
 		}
 		_ = conn.Close()
 	}
-	return nil, fmt.Errorf("the passed socket %q is neither TCP that listens nor UDP", f.Name())
+	return nil, fmt.Errorf("the passed socket %q is neither TCP or Unix that listens nor UDP", f.Name())
 }
 
-// Listen returns the passed TCP socket of an address, host:port, or opens one.
+// Listen returns the passed socket of an address, host:port or unix:PATH, or opens one.
 func (s *Sockets) Listen(address string) (net.Listener, error) {
-	if p := s.take(address, func(p *passed) bool { return p.tcp != nil }); p != nil {
-		return p.tcp, nil
+	path, unix := config.UnixSocket(address)
+	if p := s.take(func(p *passed) bool {
+		return p.stream != nil && (unix && p.path == path || !unix && bound(p.at, address))
+	}); p != nil {
+		return p.stream, nil
+	}
+	if unix {
+		return ListenUnix(path)
 	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(context.Background(), "tcp", address)
@@ -65,7 +77,7 @@ func (s *Sockets) Listen(address string) (net.Listener, error) {
 
 // ListenUDP is Listen for UDP.
 func (s *Sockets) ListenUDP(address string) (net.PacketConn, error) {
-	if p := s.take(address, func(p *passed) bool { return p.udp != nil }); p != nil {
+	if p := s.take(func(p *passed) bool { return p.udp != nil && bound(p.at, address) }); p != nil {
 		return p.udp, nil
 	}
 	var lc net.ListenConfig
@@ -73,13 +85,13 @@ func (s *Sockets) ListenUDP(address string) (net.PacketConn, error) {
 	return conn, s.explain(address, err)
 }
 
-// take removes the passed socket of an address that meets a condition.
-func (s *Sockets) take(address string, meets func(*passed) bool) *passed {
+// take removes the passed socket that meets a condition.
+func (s *Sockets) take(meets func(*passed) bool) *passed {
 	if s == nil {
 		return nil
 	}
 	for i, p := range s.passed {
-		if meets(p) && bound(p.at, address) {
+		if meets(p) {
 			s.passed = append(s.passed[:i], s.passed[i+1:]...)
 			return p
 		}
@@ -120,19 +132,22 @@ func (s *Sockets) Unused() error {
 	}
 	var list []string
 	for _, p := range s.passed {
-		network := "udp"
-		if p.tcp != nil {
-			network = "tcp"
+		switch {
+		case p.udp != nil:
+			list = append(list, "udp "+p.at.String())
+		case p.path != "":
+			list = append(list, "unix:"+p.path)
+		default:
+			list = append(list, "tcp "+p.at.String())
 		}
-		list = append(list, network+" "+p.at.String())
 	}
 	return errors.Join(fmt.Errorf("sockets passed by the service manager that no address of the configuration uses: %s; remove them from the socket unit, or set listeners, http.address, metrics.address, health or admin to them (swp+tcp uses none)", strings.Join(list, ", ")), s.close())
 }
 
 func (s *Sockets) close() error {
 	for _, p := range s.passed {
-		if p.tcp != nil {
-			_ = p.tcp.Close()
+		if p.stream != nil {
+			_ = p.stream.Close()
 		} else {
 			_ = p.udp.Close()
 		}

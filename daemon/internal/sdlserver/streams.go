@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/entrances"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/agents/sdlagent"
 	"github.com/slimwire/swp/internal/bridge/sdlfront"
@@ -69,7 +68,7 @@ func NewStreams(o StreamOptions) (*Streams, error) {
 		return nil, err
 	}
 	if conf.Socket != "" {
-		if s.listener, err = listenUnix(conf.Socket); err != nil {
+		if s.listener, err = entrances.ListenUnix(conf.Socket); err != nil {
 			s.way.Close()
 			return nil, fmt.Errorf("sdl.socket: %w", err)
 		}
@@ -87,37 +86,6 @@ func perSecond(n int) int {
 		return -1
 	}
 	return n
-}
-
-// listenUnix listens on a Unix socket. The socket of a process that has been killed is replaced;
-// a socket in use is an error, and any other file.
-func listenUnix(path string) (net.Listener, error) {
-	switch info, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("%s is there and is no socket", path)
-	default:
-		conn, err := net.DialTimeout("unix", path, time.Second)
-		if err == nil {
-			_ = conn.Close()
-			return nil, fmt.Errorf("another process listens on %s", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o660); err != nil { //nolint:gosec // of this user and its group
-		_ = ln.Close()
-		return nil, err
-	}
-	return ln, nil
 }
 
 // Handler returns the handler for envelopes over HTTP, nil if A2A-SDL is not served.

@@ -164,13 +164,7 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return cli.Unreadable(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+admin+"/backup", http.NoBody)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	direct := &http.Client{Transport: &http.Transport{}} // as for ask
-	resp, err := direct.Do(req)
+	resp, err := request(ctx, admin, http.MethodPost, "/backup", http.Header{"Authorization": {"Bearer " + strings.TrimSpace(string(token))}})
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ trust domain, or by NAME=.`,
 	f.StringVar(&s.name, "name", devpki.DefaultName, "identity of the server, a `URI` such as spiffe://example.org/edge")
 	f.StringArrayVar(&s.hosts, "host", nil, "DNS `name` or IP address that the certificate is valid for too; repeatable")
 	f.StringArrayVar(&s.listen, "listen", []string{"127.0.0.1:7777"}, "`address` of listeners: host:port for TLS and QUIC there, or one such as swp+tls://host:port; repeatable")
-	f.StringVar(&s.admin, "admin", "", "`address` of the admin listener, or off; default 127.0.0.1 and the third port after that of the first listener")
+	f.StringVar(&s.admin, "admin", "", "`address` of the admin listener, such as unix:/run/swpd/admin.sock, or off; default 127.0.0.1 and the third port after that of the first listener")
 	f.StringArrayVar(&s.partners, "partner", nil, "`[NAME=]SOURCE` of a partner: a file of swpd cert bundle, or the directory of an endpoint here; repeatable")
 	f.StringVar(&s.data, "data", "", "`directory` of the stored state; default data in --dir")
 	f.StringVar(&s.group, "group", "", "`name` of a group that may read the configuration and the key of the server: that of the account that runs swpd, if it is another one")

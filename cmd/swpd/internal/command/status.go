@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -158,15 +160,7 @@ func ask(at, method, path string, v any) error {
 func askFor(at, method, path string, wait time.Duration, most int64, v any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+at+path, http.NoBody)
-	if err != nil {
-		return err
-	}
-	direct := &http.Client{Transport: &http.Transport{}} // no proxy stands before this machine
-	resp, err := direct.Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return &notListening{at}
-	}
+	resp, err := request(ctx, at, method, path, nil)
 	if err != nil {
 		return err
 	}
@@ -184,7 +178,34 @@ func askFor(at, method, path string, wait time.Duration, most int64, v any) erro
 	return nil
 }
 
-// notListening is the error of ask where nothing listens.
+// request puts a request to an admin listener, at host:port or unix:PATH.
+func request(ctx context.Context, at, method, path string, header http.Header) (*http.Response, error) {
+	host, direct := at, new(http.Transport) // no proxy stands before this machine
+	socket, unix := config.UnixSocket(at)
+	if unix {
+		host = "localhost"
+		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := (&http.Client{Transport: direct}).Do(req)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), unix && errors.Is(err, fs.ErrNotExist):
+		return nil, &notListening{at}
+	case unix && errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("not permitted to use %s, which is for its owner and group: run this command as one of them", socket)
+	}
+	return resp, err
+}
+
+// notListening is the error of request where nothing listens.
 type notListening struct{ at string }
 
 func (e *notListening) Error() string {

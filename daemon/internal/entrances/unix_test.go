@@ -1,4 +1,4 @@
-package sdlserver
+package entrances
 
 import (
 	"net"
@@ -20,7 +20,7 @@ func TestASocketIsNotTakenFromOthers(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = ln.Close() })
 	for path, want := range map[string]string{file: "is no socket", taken: "another process listens", filepath.Join(dir, "none", "s"): "no such file"} {
-		if got, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := ListenUnix(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v, want %q", path, got, err, want)
 		}
 	}
