@@ -167,23 +167,5 @@ grep -q '^  swpd cert bundle --config gamma/swpd.yaml$' "$out" || { echo "first-
 ends 0 swpd check --config gamma/swpd.yaml
 want '^partner +acme '
 
-kill "${pids[@]}"
-wait "${pids[@]}" || true
-pids=()
-mkdir ../three
-cd ../three
-step "two organisations that do not know each other" docs/partners.md "swpd init --dir east"
-step "an invitation, a reply, and a call" docs/partners.md "swpd partner invite west --config east/swpd.yaml"
-want '^reply +of spiffe://west.example/swpd, to be the partner west here$' '^it may use here +mcp: shared, shared/\*\*$' '^made east/partners.d/west.yaml$' '^taken up: added partners.west' \
-	'^partner +east: up' '"sum":42' '^east +active +without end +review by 2099-06-30 +spiffe://east.example/swpd'
-step "a tool of a partner as it was accepted" docs/partners.md "swpd partner pin east"
-want '^shared/add +unpinned +sha256:[0-9a-f]{64}$' '^partner east has 1 pinned tools?$' '"sum":42'
-ends 1 swp-client --identity west/pki mcp call "swp+tls://127.0.0.1:$second/east/shared" echo text=x
-want 'the tool shared/echo of partner east is not pinned'
-step "the end of a partnership" docs/partners.md "swpd partner suspend west"
-want '^partner west is suspended$' '^taken up: ' '^partner west is active$' '^partner west is revoked$' '^taken up: '
-ends 1 swp-client --identity west/pki mcp call "swp+tls://127.0.0.1:$second/east/shared" add a=2 b=40
-grep -q 'partner west is revoked' east/log
-
 echo
 echo "first-hour: everything said what it should"
