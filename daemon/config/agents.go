@@ -10,13 +10,13 @@ import (
 
 // A2AAgent is an agent of A2A 1.0 at a URL.
 type A2AAgent struct {
-	URL       string            `yaml:"url"`
-	Binding   string            `yaml:"binding"` // jsonrpc or rest; empty: as the card says
-	Card      string            `yaml:"card"`    // URL; empty: /.well-known/agent-card.json on the host of URL
-	Headers   map[string]string `yaml:"headers"` // of every request, such as credentials
-	Calls     int               `yaml:"calls"`   // operations at once
-	Streams   int               `yaml:"streams"` // limit of concurrent streams
-	Timeout   time.Duration     `yaml:"timeout"` // without an answer or an event
+	URL       string            `yaml:"url" form:"url"`
+	Binding   string            `yaml:"binding" choice:"jsonrpc,rest"` // empty: as the card says
+	Card      string            `yaml:"card" form:"url"`               // empty: /.well-known/agent-card.json on the host of URL
+	Headers   map[string]string `yaml:"headers"`                       // of every request, such as credentials
+	Calls     int               `yaml:"calls"`                         // operations at once
+	Streams   int               `yaml:"streams"`                       // limit of concurrent streams
+	Timeout   time.Duration     `yaml:"timeout"`                       // without an answer or an event
 	Deadline  time.Duration     `yaml:"deadline"`
 	Retention time.Duration     `yaml:"retention"` // of the owner of a task, after its last use
 	Hints     Hints             `yaml:"hints"`
@@ -25,16 +25,13 @@ type A2AAgent struct {
 
 // SlipA2A checks messages in SLIP before the agent gets them.
 type SlipA2A struct {
-	Mismatch    string `yaml:"mismatch"`     // refuse or fallback; empty: SLIP is the agent's own affair
-	RequireHash bool   `yaml:"require_hash"` // messages without ucrHash are refused
-	Required    bool   `yaml:"required"`     // refuse messages of clients that have not opted in
+	Mismatch    string `yaml:"mismatch" choice:"refuse,fallback"` // empty: SLIP is the agent's own affair
+	RequireHash bool   `yaml:"require_hash"`                      // messages without ucrHash are refused
+	Required    bool   `yaml:"required"`                          // refuse messages of clients that have not opted in
 }
 
 func (s *SlipA2A) check(p *problems, key string, absent bool) {
-	switch {
-	case s.Mismatch != "":
-		oneOf(p, key+".mismatch", s.Mismatch, "refuse", "fallback")
-	case !absent:
+	if s.Mismatch == "" && !absent {
 		p.add(key+".mismatch", "missing; set refuse or fallback for messages with other anchors")
 	}
 }
@@ -72,14 +69,8 @@ func (c *Config) checkAgents(p *problems) {
 		}
 		if a.URL == "" {
 			p.add(key+".url", "missing; name where the agent is, such as http://127.0.0.1:8080/a2a")
-		} else if u := checkURL(p, key+".url", a.URL); u != nil && (u.RawQuery != "" || u.ForceQuery) {
+		} else if hasQuery(a.URL) {
 			p.add(key+".url", "%.200q has a query, and paths are appended to it; remove it", a.URL)
-		}
-		if a.Binding != "" {
-			oneOf(p, key+".binding", a.Binding, "jsonrpc", "rest")
-		}
-		if a.Card != "" {
-			checkURL(p, key+".card", a.Card)
 		}
 		a.Slip.check(p, key+".slip", a.Slip == SlipA2A{})
 		checkHeaders(p, key+".headers", a.Headers, make(map[string]bool))

@@ -4,10 +4,10 @@ import "path/filepath"
 
 // Audit configures the audit trail in Data.
 type Audit struct {
-	Exchanges string `yaml:"exchanges"` // all, denials or off; empty: see AuditExchanges
-	Sync      string `yaml:"sync"`      // second or exchange
-	Size      Size   `yaml:"size"`      // of all segments
-	Receipts  bool   `yaml:"receipts"`  // exchanged with partners that do so, too
+	Exchanges string `yaml:"exchanges" choice:"all,denials,off"` // empty: see AuditExchanges
+	Sync      string `yaml:"sync" choice:"second,exchange"`
+	Size      Size   `yaml:"size"`     // of all segments
+	Receipts  bool   `yaml:"receipts"` // exchanged with partners that do so, too
 }
 
 // Values of Audit.
@@ -39,8 +39,6 @@ func (c *Config) AuditExchanges() string {
 func (c *Config) AuditDir() string { return filepath.Join(c.Data, "audit") }
 
 func (c *Config) checkAudit(p *problems) {
-	oneOf(p, "audit.exchanges", c.AuditExchanges(), AuditAll, AuditDenials, AuditOff)
-	oneOf(p, "audit.sync", c.Audit.Sync, AuditSyncSecond, AuditSyncExchange)
 	if c.Audit.Receipts && c.AuditExchanges() != AuditAll {
 		p.add("audit.receipts", "is true, want audit.exchanges: all (it is %s), because a receipt is compared with a record", c.AuditExchanges())
 	}

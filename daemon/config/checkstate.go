@@ -7,13 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/slimwire/swp/store"
 )
 
 func (c *Config) checkStore(p *problems) {
-	oneOf(p, "store", c.Store, StoreEmbedded, StoreMemory)
-	oneOf(p, "durability", c.Durability, string(store.Power), string(store.Process))
 	if c.Store == StoreMemory && p.isSet("durability") {
 		p.add("durability", "is set while store is %s, which keeps nothing; remove one", StoreMemory)
 	}
@@ -43,7 +39,6 @@ func (c *Config) checkWorkers(p *problems) {
 			checkCommand(p, key+".command", w.Command)
 			checkProgram(p, key, w.Args, w.Env, w.Dir)
 		default:
-			checkURL(p, key+".url", w.URL)
 			for _, k := range []string{"args", "env", "dir"} {
 				if p.isSet(key + "." + k) {
 					p.add(key+"."+k, "is for a command; remove it")
@@ -80,7 +75,7 @@ func (c *Config) checkBackends(p *problems) {
 		checkName(p, key, name, "")
 		if b.URL == "" {
 			p.add(key+".url", "missing; name the URL that calls are posted to, such as http://127.0.0.1:8080/rpc")
-		} else if u := checkURL(p, key+".url", b.URL); u != nil && (u.RawQuery != "" || u.ForceQuery) {
+		} else if hasQuery(b.URL) {
 			p.add(key+".url", "%.200q has a query, and the name of the method is appended to the path; remove it", b.URL)
 		}
 		if len(b.Methods) == 0 {
@@ -134,14 +129,11 @@ func (c *Config) checkDurations(p *problems) {
 			p.add(row.key, "is 0, want a duration above 0, such as 1h")
 		}
 	}
-	if c.Telemetry.OTLP != "" {
-		checkURL(p, "telemetry.otlp", c.Telemetry.OTLP)
-	}
 }
 
 // checkURL refuses a URL that is not an absolute URL of HTTP, and one with a secret:
 // addresses are logged and shown.
-func checkURL(p *problems, key, s string) *url.URL {
+func checkURL(p *problems, key, s string) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
@@ -152,10 +144,14 @@ func checkURL(p *problems, key, s string) *url.URL {
 		p.add(key, "contains a user or password, and addresses are shown in logs; remove it")
 	case u.Fragment != "":
 		p.add(key, "%.200q has a fragment, which is never sent; remove it", s)
-	default:
-		return u
 	}
-	return nil
+}
+
+// hasQuery reports whether a URL has a query. Of one with a password, which no text may quote,
+// checkURL says what is wrong.
+func hasQuery(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.User == nil && (u.RawQuery != "" || u.ForceQuery)
 }
 
 // checkProgram finds problems of the arguments, environment and directory of a command.

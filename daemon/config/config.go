@@ -27,9 +27,9 @@ type Config struct {
 	Admin      string     `yaml:"admin"`  // host:port, or "off"
 	Health     string     `yaml:"health"` // host:port, or "off"
 	Metrics    Metrics    `yaml:"metrics"`
-	Data       string     `yaml:"data"`       // directory of the stored state
-	Store      string     `yaml:"store"`      // embedded or memory
-	Durability string     `yaml:"durability"` // power or process
+	Data       string     `yaml:"data"` // directory of the stored state
+	Store      string     `yaml:"store" choice:"embedded,memory"`
+	Durability string     `yaml:"durability" choice:"power,process"`
 	Quota      Quota      `yaml:"quota"`
 	Access     Access     `yaml:"access"`
 	Partners   Partners   `yaml:"partners"`
@@ -98,7 +98,7 @@ type Address struct{ transport.Addr }
 
 // Freshness is the policy for the timestamps of messages.
 type Freshness struct {
-	Owner    string        `yaml:"owner"` // off, core or s1
+	Owner    string        `yaml:"owner" choice:"off,core,s1"`
 	Skew     time.Duration `yaml:"skew"`
 	Required bool          `yaml:"required"`
 }
@@ -143,12 +143,12 @@ type Rate struct {
 
 // Log configures the log, which is written to standard error.
 type Log struct {
-	Level  string `yaml:"level"`  // debug, info, warn or error
-	Format string `yaml:"format"` // json or text
+	Level  string `yaml:"level" choice:"debug,info,warn,error"`
+	Format string `yaml:"format" choice:"json,text"`
 
 	// Access selects the exchanges that get a line. AccessFile is the file of these
 	// lines; if it is empty they are part of the log.
-	Access     string `yaml:"access"` // off, denied or all
+	Access     string `yaml:"access" choice:"off,denied,all"`
 	AccessFile string `yaml:"access_file"`
 }
 

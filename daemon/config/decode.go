@@ -21,9 +21,10 @@ import (
 // key here, in the environment and in the test of the documentation.
 type decoder struct {
 	problems
-	file  string
-	named map[*yaml.Node]string // nodes that came from an environment variable
-	from  map[*yaml.Node]string // files of nodes of partners; others are of file
+	values problems // of well-formed values, reported with those that check finds
+	file   string
+	named  map[*yaml.Node]string // nodes that came from an environment variable
+	from   map[*yaml.Node]string // files of nodes of partners; others are of file
 }
 
 // maxDepth is deeper than any key; aliases that contain themselves end here.
@@ -143,12 +144,33 @@ func (d *decoder) object(key string, n *yaml.Node, v reflect.Value, depth int) {
 	for name, child := range d.pairs(key, n) {
 		switch i, ok := fields[name]; {
 		case ok:
+			before := len(d.problems.list)
 			d.value(join(key, name), child, v.Field(i), depth+1)
+			if len(d.problems.list) == before {
+				d.tagged(join(key, name), v.Type().Field(i).Tag, v.Field(i))
+			}
 		case name == "<<":
 			d.add(join(key, name), "merging mappings is not supported; write the keys out")
 		default:
 			d.add(join(key, name), "unknown key%s", suggest(name, fields))
 		}
+	}
+}
+
+// tagged checks a text, or each text of a map, by the tags of its field: choice lists the
+// possible values, and form:"url" is for URLs of HTTP, and empty for none.
+func (d *decoder) tagged(key string, tag reflect.StructTag, v reflect.Value) {
+	if v.Kind() == reflect.Map && tag.Get("choice") != "" {
+		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) }) {
+			d.tagged(join(key, name.String()), tag, v.MapIndex(name))
+		}
+		return
+	}
+	if choice := tag.Get("choice"); choice != "" && !slices.Contains(strings.Split(choice, ","), v.String()) {
+		d.values.add(key, "is %.64q, want %s", v.String(), strings.ReplaceAll(choice, ",", ", "))
+	}
+	if tag.Get("form") == "url" && v.String() != "" {
+		checkURL(&d.values, key, v.String())
 	}
 }
 

@@ -29,8 +29,8 @@ type HTTP struct {
 
 // HTTPA2A is the front for A2A clients.
 type HTTPA2A struct {
-	Default    string   `yaml:"default"`    // agent whose card is at /.well-known/agent-card.json
-	Card       string   `yaml:"card"`       // front or verbatim
+	Default    string   `yaml:"default"` // agent whose card is at /.well-known/agent-card.json
+	Card       string   `yaml:"card" choice:"front,verbatim"`
 	Parameters []string `yaml:"parameters"` // headers that are service parameters, besides A2A-*
 	TenantV1   bool     `yaml:"tenant_v1"`  // v1 in front of a path is a tenant
 }
@@ -199,7 +199,6 @@ func (c *Config) checkHTTPA2A(p *problems) {
 			p.add("http.url", "%.200q is not a URL without a path, such as https://gateway.example.org", h.URL)
 		}
 	}
-	oneOf(p, "http.a2a.card", h.A2A.Card, CardFront, CardVerbatim)
 	for i, name := range h.A2A.Parameters {
 		if err := a2afront.CheckParam(name); err != nil {
 			p.add(fmt.Sprintf("http.a2a.parameters[%d]", i), "%s", strings.TrimPrefix(err.Error(), "a2afront: service parameter "))

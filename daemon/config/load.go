@@ -97,8 +97,10 @@ func read(file string) ([]byte, error) {
 
 // decodeKeys reads the keys of a configuration; problems of single ones are with the decoder.
 func decodeKeys(file string, text []byte, partners []partnerText, environ []string) (*Config, *decoder, error) {
+	origins := map[string]origin{"": {where: file}}
 	d := &decoder{
-		problems: problems{origins: map[string]origin{"": {where: file}}},
+		problems: problems{origins: origins},
+		values:   problems{origins: origins},
 		file:     file,
 		named:    make(map[*yaml.Node]string),
 	}
@@ -146,8 +148,8 @@ func parse(file string, text []byte, partners []partnerText, environ []string, o
 		return nil, err
 	}
 	c.admit()
-	c.check(&d.problems)
-	if err := d.err(); err != nil {
+	c.check(&d.values)
+	if err := d.values.err(); err != nil {
 		return nil, err
 	}
 	return c, nil

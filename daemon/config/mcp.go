@@ -21,10 +21,10 @@ type MCPServer struct {
 	Args        []string          `yaml:"args"`
 	Env         map[string]string `yaml:"env"`
 	Dir         string            `yaml:"dir"`
-	URL         string            `yaml:"url"`          // this or Command
-	Headers     map[string]string `yaml:"headers"`      // of every request, such as credentials
-	HeadersFrom map[string]string `yaml:"headers_from"` // files that hold values, read for each request
-	Timeout     time.Duration     `yaml:"timeout"`      // without a message of a call
+	URL         string            `yaml:"url" form:"url"` // this or Command
+	Headers     map[string]string `yaml:"headers"`        // of every request, such as credentials
+	HeadersFrom map[string]string `yaml:"headers_from"`   // files that hold values, read for each request
+	Timeout     time.Duration     `yaml:"timeout"`        // without a message of a call
 	Idle        time.Duration     `yaml:"idle"`
 	SessionIdle time.Duration     `yaml:"session_idle"`
 	Lifetime    time.Duration     `yaml:"lifetime"` // 0 = no end
@@ -99,7 +99,6 @@ func (s *MCPServer) checkCommand(p *problems, key string) {
 }
 
 func (s *MCPServer) checkURL(p *problems, key string) {
-	checkURL(p, key+".url", s.URL)
 	for _, k := range []string{"args", "env", "dir", "idle", "lifetime", "max_children"} {
 		if p.isSet(key + "." + k) {
 			p.add(key+"."+k, "is for a command; remove it")

@@ -27,12 +27,12 @@ func (p Partners) Identities() map[string]string {
 
 // Partner is another organisation's endpoint, to which this one keeps a session.
 type Partner struct {
-	Identity   string    `yaml:"identity"`   // in its certificate
-	Addresses  []Address `yaml:"addresses"`  // dialled in order; empty: the partner dials
-	Trust      []string  `yaml:"trust"`      // PEM bundles of its only authorities; empty: trust.ca
-	CRL        []string  `yaml:"crl"`        // revocation lists of the authorities of Trust
-	Tell       string    `yaml:"tell"`       // who calls: none, pseudonym or caller
-	Trace      string    `yaml:"trace"`      // parent, full or none
+	Identity   string    `yaml:"identity"`                            // in its certificate
+	Addresses  []Address `yaml:"addresses"`                           // dialled in order; empty: the partner dials
+	Trust      []string  `yaml:"trust"`                               // PEM bundles of its only authorities; empty: trust.ca
+	CRL        []string  `yaml:"crl"`                                 // revocation lists of the authorities of Trust
+	Tell       string    `yaml:"tell" choice:"none,pseudonym,caller"` // who calls
+	Trace      string    `yaml:"trace" choice:"parent,full,none"`
 	InFlight   int       `yaml:"in_flight"`  // requests of its link
 	Profiles   []string  `yaml:"profiles"`   // that it serves; empty: it is asked
 	Extensions bool      `yaml:"extensions"` // it supports targets, sessions and agents without declaring it
@@ -42,7 +42,7 @@ type Partner struct {
 	Hints       Hints        `yaml:"hints"`
 
 	Allow      []PartnerRule `yaml:"allow"` // what it may do here, besides access.rules
-	State      string        `yaml:"state"` // active, suspended or revoked
+	State      string        `yaml:"state" choice:"active,suspended,revoked"`
 	ValidUntil Date          `yaml:"valid_until"`
 	ReviewBy   Date          `yaml:"review_by"`
 
@@ -136,8 +136,6 @@ func (c *Config) checkPartners(p *problems) {
 				p.add(fmt.Sprintf("%s.profiles[%d]", key, i), "%.64q is no profile that goes to a partner", profile)
 			}
 		}
-		oneOf(p, key+".tell", conf.Tell, TellNone, TellPseudonym, TellCaller)
-		oneOf(p, key+".trace", conf.Trace, TraceParent, TraceFull, TraceNone)
 		if conf.InFlight < 1 || conf.InFlight > 1_000_000 {
 			p.add(key+".in_flight", "is %d, want 1 to 1000000", conf.InFlight)
 		}
@@ -149,7 +147,6 @@ func (c *Config) checkPartners(p *problems) {
 		}
 		conf.Hints.check(p, key+".hints")
 		checkPinned(p, key+".pinned", conf.Pinned)
-		oneOf(p, key+".state", conf.State, StateActive, StateSuspended, StateRevoked)
 		if !conf.ReviewBy.IsZero() && !conf.ValidUntil.IsZero() && conf.ValidUntil.Before(conf.ReviewBy.Time) {
 			p.add(key+".review_by", "%s is after valid_until, %s, when the partnership ends; set an earlier date", conf.ReviewBy, conf.ValidUntil)
 		}

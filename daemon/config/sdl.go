@@ -16,11 +16,11 @@ import (
 
 // SDL configures profile 1024, A2A-SDL. Without an AgentID it is not served.
 type SDL struct {
-	AgentID  string        `yaml:"agent_id"` // of this endpoint
-	Keys     string        `yaml:"keys"`     // file: keys of trusted signatures, and keys for decryption
-	Mode     string        `yaml:"mode"`     // required of envelopes; empty: any that is signed
-	Agents   List          `yaml:"agents"`   // from.agent_id that are admitted; empty: all
-	Versions string        `yaml:"versions"` // file: the supported versions
+	AgentID  string        `yaml:"agent_id"`                  // of this endpoint
+	Keys     string        `yaml:"keys"`                      // file: keys of trusted signatures, and keys for decryption
+	Mode     string        `yaml:"mode" choice:"sig,enc+sig"` // required of envelopes; empty: any that is signed
+	Agents   List          `yaml:"agents"`                    // from.agent_id that are admitted; empty: all
+	Versions string        `yaml:"versions"`                  // file: the supported versions
 	Replay   SDLReplay     `yaml:"replay"`
 	Session  SDLSession    `yaml:"session"`
 	Sign     SDLSign       `yaml:"sign"`
@@ -52,8 +52,8 @@ func (s *SDLSchemas) Prefixes() []netip.Prefix { return networksOf(s.Networks) }
 // SDLAudit configures the audit chain in SDLAuditFile.
 type SDLAudit struct {
 	Enabled bool   `yaml:"enabled"`
-	Fail    string `yaml:"fail"` // closed or open: whether requests are refused if no entry can be added
-	Size    Size   `yaml:"size"` // of the file, at most
+	Fail    string `yaml:"fail" choice:"closed,open"` // whether requests are refused if no entry can be added
+	Size    Size   `yaml:"size"`                      // of the file, at most
 }
 
 // Values of SDLAudit.
@@ -66,7 +66,6 @@ const (
 func (c *Config) SDLAuditFile() string { return filepath.Join(c.Data, "sdl-audit.jsonl") }
 
 func (s *SDL) checkAudit(p *problems) {
-	oneOf(p, "sdl.audit.fail", s.Audit.Fail, SDLAuditClosed, SDLAuditOpen)
 	if s.Audit.Size < minAudit {
 		p.add("sdl.audit.size", "is %v, want at least %v", s.Audit.Size, Size(minAudit))
 	}
@@ -93,7 +92,7 @@ type SDLSession struct {
 type SDLSign struct {
 	Key  string `yaml:"key"` // file
 	Kid  string `yaml:"kid"`
-	Form string `yaml:"form"` // cbor or json
+	Form string `yaml:"form" choice:"cbor,json"`
 }
 
 // SDLTrust selects the proposals that change the trust registry: those signed with one
@@ -182,10 +181,6 @@ func (c *Config) checkSDL(p *problems) {
 	if s.AgentID == "" && !reflect.DeepEqual(alone, defaultSDL()) {
 		p.add("sdl.agent_id", "missing; name the agent_id that envelopes for this endpoint have as to.agent_id")
 	}
-	if s.Mode != "" {
-		oneOf(p, "sdl.mode", s.Mode, "sig", "enc+sig")
-	}
-	oneOf(p, "sdl.sign.form", s.Sign.Form, "cbor", "json")
 	if (s.Sign.Key == "") != (s.Sign.Kid == "") {
 		p.add("sdl.sign", "key and kid go together; set both, or neither")
 	}

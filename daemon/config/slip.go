@@ -13,11 +13,11 @@ import (
 
 // SLIP configures profile 1025, nSLIP and SLIP v1.
 type SLIP struct {
-	Agents map[string]string `yaml:"agents"` // agent_ids by their numbers in nSLIP
-	Forms  map[string]string `yaml:"forms"`  // text or binary: the form of nSLIP, by agent_id
-	Relay  List              `yaml:"relay"`  // patterns of agent_ids whose messages are kept while they are away
-	TTL    time.Duration     `yaml:"ttl"`    // of kept messages; 0 = relay.ttl
-	UCR    string            `yaml:"ucr"`    // file with the anchors of this installation
+	Agents map[string]string `yaml:"agents"`                     // agent_ids by their numbers in nSLIP
+	Forms  map[string]string `yaml:"forms" choice:"text,binary"` // of nSLIP, by agent_id
+	Relay  List              `yaml:"relay"`                      // patterns of agent_ids whose messages are kept while they are away
+	TTL    time.Duration     `yaml:"ttl"`                        // of kept messages; 0 = relay.ttl
+	UCR    string            `yaml:"ucr"`                        // file with the anchors of this installation
 
 	// A2A has the agents on sessions, AGENT, and of partners, PARTNER/AGENT, for which swpd
 	// speaks SLIP-A2A.
@@ -58,7 +58,6 @@ func (c *Config) checkSLIP(p *problems) {
 	}
 	for _, agent := range slices.Sorted(maps.Keys(s.Forms)) {
 		checkSLIPAgent(p, "slip.forms."+agent, agent)
-		oneOf(p, "slip.forms."+agent, s.Forms[agent], FormText, FormBinary)
 	}
 	checkPatterns(p, "slip.relay", s.Relay)
 	if s.TTL > c.Relay.Retention {

@@ -31,7 +31,7 @@ type A2AWorker struct {
 	Args     []string          `yaml:"args"`
 	Env      map[string]string `yaml:"env"`
 	Dir      string            `yaml:"dir"`
-	URL      string            `yaml:"url"`
+	URL      string            `yaml:"url" form:"url"`
 	Schema   string            `yaml:"schema"`   // JSON Schema of the input, a file
 	Tasks    int               `yaml:"tasks"`    // at once; more wait
 	Deadline time.Duration     `yaml:"deadline"` // of its tasks without one
@@ -47,7 +47,7 @@ type RPC struct {
 // RPCBackend serves methods over HTTP: each call is a POST to the URL with the
 // name of the method appended as path.
 type RPCBackend struct {
-	URL        string        `yaml:"url"`
+	URL        string        `yaml:"url" form:"url"`
 	Methods    List          `yaml:"methods"`    // names, in full
 	Repeatable List          `yaml:"repeatable"` // those that do no harm when they run twice
 	Timeout    time.Duration `yaml:"timeout"`    // without a message of a call
@@ -66,5 +66,5 @@ type State struct {
 
 // Telemetry configures the export of traces.
 type Telemetry struct {
-	OTLP string `yaml:"otlp"` // URL of a collector that speaks OTLP over HTTP; empty = nowhere
+	OTLP string `yaml:"otlp" form:"url"` // URL of a collector that speaks OTLP over HTTP; empty = nowhere
 }

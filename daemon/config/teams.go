@@ -17,31 +17,31 @@ type Teams map[string]Team
 
 // Team is a group of agents that callers see as one agent; see package team.
 type Team struct {
-	Title       string                `yaml:"title"`       // empty: its name
-	Description string                `yaml:"description"` // for the choice of an agent
-	Card        string                `yaml:"card"`        // file; empty: made from the cards of the members
-	Default     string                `yaml:"default"`     // member that gets the messages of callers
-	Members     map[string]TeamMember `yaml:"members"`     // by id
-	MaxHops     int                   `yaml:"max_hops"`    // deliveries for one message
-	BasicReply  string                `yaml:"basic_reply"` // destination of answers of agents without the extension
-	Context     Size                  `yaml:"context"`     // of the description of the other members for a member
-	Held        Size                  `yaml:"held"`        // of a buffered answer
-	Tasks       int                   `yaml:"tasks"`       // operations at once
-	Deadline    time.Duration         `yaml:"deadline"`    // of operations without one; 0 = a2a.deadline
-	Refresh     time.Duration         `yaml:"refresh"`     // after which a member's card is requested again
-	Retention   time.Duration         `yaml:"retention"`   // of the member of a task, after its last use
+	Title       string                `yaml:"title"`                             // empty: its name
+	Description string                `yaml:"description"`                       // for the choice of an agent
+	Card        string                `yaml:"card"`                              // file; empty: made from the cards of the members
+	Default     string                `yaml:"default"`                           // member that gets the messages of callers
+	Members     map[string]TeamMember `yaml:"members"`                           // by id
+	MaxHops     int                   `yaml:"max_hops"`                          // deliveries for one message
+	BasicReply  string                `yaml:"basic_reply" choice:"default,user"` // destination of answers of agents without the extension
+	Context     Size                  `yaml:"context"`                           // of the description of the other members for a member
+	Held        Size                  `yaml:"held"`                              // of a buffered answer
+	Tasks       int                   `yaml:"tasks"`                             // operations at once
+	Deadline    time.Duration         `yaml:"deadline"`                          // of operations without one; 0 = a2a.deadline
+	Refresh     time.Duration         `yaml:"refresh"`                           // after which a member's card is requested again
+	Retention   time.Duration         `yaml:"retention"`                         // of the member of a task, after its last use
 	Hints       Hints                 `yaml:"hints"`
 }
 
 // TeamMember is an agent of a team.
 type TeamMember struct {
-	Agent        string   `yaml:"agent"`        // agent, or partner/agent; empty: as the id
-	Title        string   `yaml:"title"`        // this and the next two override the card
-	Description  string   `yaml:"description"`  //
-	Capabilities []string `yaml:"capabilities"` //
-	Routes       *bool    `yaml:"routes"`       // it supports client routing; not set: according to its card
-	Form         string   `yaml:"form"`         // of senders: string or object
-	Sends        []string `yaml:"sends"`        // members that it may name as recipients; not set: all
+	Agent        string   `yaml:"agent"`                       // agent, or partner/agent; empty: as the id
+	Title        string   `yaml:"title"`                       // this and the next two override the card
+	Description  string   `yaml:"description"`                 //
+	Capabilities []string `yaml:"capabilities"`                //
+	Routes       *bool    `yaml:"routes"`                      // it supports client routing; not set: according to its card
+	Form         string   `yaml:"form" choice:"string,object"` // of senders
+	Sends        []string `yaml:"sends"`                       // members that it may name as recipients; not set: all
 }
 
 // defaultTeam has the defaults of an entry.
@@ -93,7 +93,6 @@ func (c *Config) checkTeams(p *problems) {
 				p.add(key+"."+row.key, "is %d, want %d to %d", row.value, row.least, row.most)
 			}
 		}
-		oneOf(p, key+".basic_reply", t.BasicReply, string(team.ToDefault), string(team.ToUser))
 		if t.Refresh <= 0 || t.Retention <= 0 {
 			p.add(key, "refresh and retention are durations above 0, such as 1m")
 		}
@@ -123,7 +122,6 @@ func (c *Config) checkMember(p *problems, key, id string, m TeamMember) {
 	if _, known := c.Partners[partner]; behind && (!known || agent == "") {
 		p.add(key+".agent", "%.200q is no agent of a partner: %.80q is not in partners, or no agent is named", m.Agent, partner)
 	}
-	oneOf(p, key+".form", m.Form, string(team.FormString), string(team.FormObject))
 }
 
 // circle returns the path by which a team is a member of itself, or nil. path leads to
