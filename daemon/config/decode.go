@@ -77,7 +77,7 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 		d.list(key, n, v, depth)
 	case reflect.String:
 		want, tags := "text; put it in quotes", []string{"!!str"}
-		if d.loose(key) {
+		if loose(key) {
 			tags = append(tags, "!!int", "!!float", "!!bool") // PORT: 8080
 		}
 		if s, ok := d.scalar(key, n, want, tags...); ok {
@@ -106,7 +106,7 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 
 // loose reports whether the key holds values for a program or a server. They may be
 // secret: they are used unchanged, and no error quotes them.
-func (d *decoder) loose(key string) bool {
+func loose(key string) bool {
 	return (strings.HasPrefix(key, "mcp.servers.") || strings.HasPrefix(key, "a2a.workers.") || strings.HasPrefix(key, "a2a.agents.")) &&
 		(strings.Contains(key, ".env.") || strings.Contains(key, ".args[") || strings.Contains(key, ".headers."))
 }
@@ -127,7 +127,7 @@ func (d *decoder) describe(key string, n *yaml.Node) string {
 		return "is a list"
 	case n.ShortTag() == "!!null":
 		return "is empty"
-	case d.loose(key):
+	case loose(key):
 		return "is not text"
 	}
 	return fmt.Sprintf("is %.64q", n.Value)
@@ -183,28 +183,34 @@ func (d *decoder) dictionary(key string, n *yaml.Node, v reflect.Value, depth in
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for name, child := range d.pairs(key, n) {
-		entry := reflect.New(v.Type().Elem()).Elem()
-		switch e := entry.Addr().Interface().(type) {
-		case *MCPServer:
-			*e = defaultServer
-		case *A2AWorker:
-			*e = defaultWorker
-		case *A2AAgent:
-			*e = defaultAgent
-		case *Team:
-			*e = defaultTeam
-		case *TeamMember:
-			*e = defaultMember
-		case *RPCBackend:
-			*e = defaultBackend
-		case *AgentCard:
-			*e = defaultCard
-		case *Partner:
-			*e = defaultPartner
-		}
+		entry := newEntry(v.Type().Elem())
 		d.value(join(key, name), child, entry, depth+1)
 		v.SetMapIndex(reflect.ValueOf(name), entry)
 	}
+}
+
+// newEntry returns an entry of a map, with the defaults of its keys.
+func newEntry(t reflect.Type) reflect.Value {
+	entry := reflect.New(t).Elem()
+	switch e := entry.Addr().Interface().(type) {
+	case *MCPServer:
+		*e = defaultServer
+	case *A2AWorker:
+		*e = defaultWorker
+	case *A2AAgent:
+		*e = defaultAgent
+	case *Team:
+		*e = defaultTeam
+	case *TeamMember:
+		*e = defaultMember
+	case *RPCBackend:
+		*e = defaultBackend
+	case *AgentCard:
+		*e = defaultCard
+	case *Partner:
+		*e = defaultPartner
+	}
+	return entry
 }
 
 func (d *decoder) list(key string, n *yaml.Node, v reflect.Value, depth int) {
