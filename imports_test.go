@@ -63,6 +63,8 @@ var rules = []rule{
 	{"transport/tlsconn", []string{"internal/strangers", "transport"}, nil, "TLS over TCP is in the standard library"},
 	{"transport/quicconn", []string{"internal/strangers", "transport"}, []string{"github.com/quic-go/quic-go"}, "the one place that knows quic-go"},
 	{"transport/transporttest", []string{"transport", "transport/tlsconn", "transport/quicconn"}, []string{"go.uber.org/goleak"}, "a test kit: the same scenarios over every transport"},
+	{"internal/spiffe/spiffetest", []string{"transport/transporttest"}, []string{"github.com/spiffe/go-spiffe/v2", "google.golang.org/grpc"}, "a test kit: a Workload API on a socket"},
+	{"internal/spiffe/workload", []string{"internal/plain", "transport"}, []string{"github.com/spiffe/go-spiffe/v2", "google.golang.org/grpc"}, "the one place that asks the Workload API, for endpoints and clients"},
 	{"transport/endpoint/endpointtest", []string{"transport", "transport/transporttest", "transport/endpoint", "profiles", "e1"}, nil, "a test kit: profiles over every transport"},
 	{"transport/endpoint", []string{"internal/backoff", "internal/caller", "internal/fair", "internal/memory", "internal/room", "frame", "e1", "profiles", "transport"}, nil, "joins the layers; names no logger but that of the standard library, no profile, no concrete transport"},
 
@@ -159,6 +161,7 @@ var never = []struct{ packages, imports, why string }{
 	{"...", "profiles/profiletest", "test kits stay in tests"},
 	{"...", "transport/transporttest", "test kits stay in tests"},
 	{"...", "transport/endpoint/endpointtest", "test kits stay in tests"},
+	{"...", "internal/spiffe/spiffetest", "test kits stay in tests"},
 	{"...", "internal/bridge/upstream/upstreamtest", "test kits stay in tests"},
 	{"...", "internal/bridge/mcptest", "test kits stay in tests"},
 	{"...", "internal/effort", "test kits stay in tests"},

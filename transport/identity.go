@@ -39,6 +39,17 @@ func Identity(cert *x509.Certificate) (string, error) {
 	return "", fmt.Errorf("transport: identity: no URI name and %d DNS names in the certificate, want 1", len(cert.DNSNames))
 }
 
+// TrustDomain returns the name of the trust domain of an identity that is a SPIFFE ID, such as
+// example.org of spiffe://example.org/swpd. It is empty for other identities.
+func TrustDomain(identity string) string {
+	rest, ok := strings.CutPrefix(identity, "spiffe://")
+	if !ok {
+		return ""
+	}
+	domain, _, _ := strings.Cut(rest, "/")
+	return domain
+}
+
 func uriIdentity(u *url.URL) (string, error) {
 	c := *u
 	c.Scheme, c.Host = strings.ToLower(c.Scheme), strings.ToLower(c.Host)

@@ -20,8 +20,24 @@ type Credentials struct {
 	// only, on accepted and dialled connections. A nil pool trusts no peer.
 	Bundles map[string]*x509.CertPool
 
+	// Domains are the trust anchors of SPIFFE trust domains, by name, in place of Roots: a
+	// peer that claims an identity of such a domain is verified against its pool only, unless
+	// Bundles has the identity. A nil pool trusts no peer.
+	Domains map[string]*x509.CertPool
+
 	// CRLs revoke certificates. Each applies to the certificates of its authority.
 	CRLs []*CRL
+}
+
+// RootsOf returns the trust anchors for a peer that claims an identity. Nil trusts no peer.
+func (c *Credentials) RootsOf(identity string) *x509.CertPool {
+	if roots, own := c.Bundles[identity]; own {
+		return roots
+	}
+	if roots, own := c.Domains[TrustDomain(identity)]; own {
+		return roots
+	}
+	return c.Roots
 }
 
 // Policy authenticates peers: mutual TLS 1.3 with ALPN swp/1, no session tickets and no
@@ -149,16 +165,10 @@ func (p *Policy) certificate() (*tls.Certificate, error) {
 // roots returns the trust anchors for a peer that claims an identity. It never returns nil,
 // because x509 would then use the system's pool.
 func (p *Policy) roots(identity string) (*x509.CertPool, error) {
-	c := p.Credentials()
-	if c == nil {
-		return nil, errNoRoots
+	if c := p.Credentials(); c != nil {
+		if roots := c.RootsOf(identity); roots != nil {
+			return roots, nil
+		}
 	}
-	roots, own := c.Bundles[identity]
-	if !own {
-		roots = c.Roots
-	}
-	if roots == nil {
-		return nil, errNoRoots
-	}
-	return roots, nil
+	return nil, errNoRoots
 }

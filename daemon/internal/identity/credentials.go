@@ -119,13 +119,7 @@ func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
 func (c *Credentials) Current() *transport.Credentials { return &c.current.Load().Credentials }
 
 // RootsOf returns the trust anchors for a peer of an identity.
-func (c *Credentials) RootsOf(identity string) *x509.CertPool {
-	now := c.Current()
-	if bundle, own := now.Bundles[identity]; own {
-		return bundle
-	}
-	return now.Roots
-}
+func (c *Credentials) RootsOf(identity string) *x509.CertPool { return c.Current().RootsOf(identity) }
 
 // Identity is the identity of this endpoint.
 func (c *Credentials) Identity() string { return c.current.Load().identity }
