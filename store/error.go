@@ -50,6 +50,12 @@ var (
 
 	// ErrVersion: the store has the format of a release that this release cannot read.
 	ErrVersion = &Error{"store: written by another release", "store_version", false, nil}
+
+	// ErrNewer: that release is a later one. It is an ErrVersion.
+	ErrNewer = &Error{"store: written by a later release", "store_newer", false, ErrVersion}
+
+	// ErrOlder: that release is an earlier one, and the store can be migrated. It is an ErrVersion.
+	ErrOlder = &Error{"store: written by an earlier release, and not migrated", "store_older", false, ErrVersion}
 )
 
 func (e *Error) Error() string { return e.text }

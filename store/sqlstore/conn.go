@@ -84,8 +84,11 @@ func connect(file, mode string, pragmas ...string) (*conn, error) {
 }
 
 // run executes statements without keeping them.
-func (c *conn) run(text string) error {
-	_, err := c.raw.ExecContext(context.Background(), text, nil)
+func (c *conn) run(text string) error { return c.runWithin(context.Background(), text) }
+
+// runWithin is run with a context.
+func (c *conn) runWithin(ctx context.Context, text string) error {
+	_, err := c.raw.ExecContext(ctx, text, nil)
 	return failure(err)
 }
 

@@ -23,8 +23,8 @@ const (
 // Open opens or creates a store. It waits for the integrity check for at most CheckFor; ctx
 // ends the wait.
 //
-// An error store.ErrLocked names the lock; store.ErrVersion and store.ErrDamaged name the
-// file, which is not changed.
+// An error store.ErrLocked names the lock; store.ErrNewer, store.ErrOlder, store.ErrVersion and
+// store.ErrDamaged name the file, which is not changed.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s, err := newStore(options)
 	if err != nil {
@@ -35,6 +35,12 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		err = w.openMemory()
 	} else {
 		err = w.openFile(ctx)
+	}
+	if err == nil && s.options.Admit != nil {
+		err = s.options.Admit(func(space, key string) ([]byte, error) {
+			_, value, err := s.Get(ctx, space, key)
+			return value, err
+		})
 	}
 	if err != nil {
 		_ = s.release()
@@ -48,7 +54,7 @@ func (w *writer) openMemory() (err error) {
 	if w.conn, err = connect("", ""); err != nil {
 		return err
 	}
-	if err = w.conn.makeSchema(state{}); err != nil {
+	if err = w.s.makeSchema(w.conn, state{}); err != nil {
 		return err
 	}
 	w.s.readers = make(chan *conn, 1)
@@ -85,7 +91,10 @@ func (w *writer) openFile(ctx context.Context) error {
 		// Nothing was ever acknowledged: the store is new, or its creation was interrupted.
 		err = s.create()
 	default:
-		if err = checkVersion(s.file, header); err != nil {
+		if err = s.checkVersion(header); errors.Is(err, store.ErrOlder) && s.options.Migrate {
+			err = s.migrate(ctx, header, known, badMark)
+		}
+		if err != nil {
 			return err
 		}
 		if err = s.checkSize(header); err == nil {
@@ -146,18 +155,30 @@ func readHeader(path string) ([]byte, error) {
 	return header, nil
 }
 
-// checkVersion refuses a readable database of another application.
-func checkVersion(path string, header []byte) error {
+// checkVersion refuses a readable database of another application, or with another schema.
+func (s *Store) checkVersion(header []byte) error {
 	if !readable(header) {
 		return nil // damaged; verify reports it
 	}
 	if id := binary.BigEndian.Uint32(header[68:]); id != applicationID {
-		return fmt.Errorf("%w: %s: application id %#x, want %#x", store.ErrVersion, path, id, applicationID)
+		return fmt.Errorf("%w: %s: application id %#x, want %#x", store.ErrVersion, s.file, id, applicationID)
 	}
-	if version := binary.BigEndian.Uint32(header[60:]); version != schemaVersion {
-		return fmt.Errorf("%w: %s: schema %d, want %d", store.ErrVersion, path, version, schemaVersion)
+	schema := int64(binary.BigEndian.Uint32(header[60:]))
+	if err := s.checkSchema(schema); err != nil && !errors.Is(err, store.ErrOlder) {
+		return err
 	}
-	return nil
+	// A migration may be in the log only.
+	if log, err := os.Stat(s.file + "-wal"); err == nil && log.Size() > 0 {
+		c, err := connect(s.file, readOnly)
+		if err != nil {
+			return nil // verify reports it
+		}
+		defer func() { _ = c.close() }()
+		if schema, err = c.schema(); err != nil {
+			return nil // verify reports it
+		}
+	}
+	return s.checkSchema(schema)
 }
 
 // checkSize reports a database at rest that ends too early: SQLite reads what is missing of its last
@@ -227,7 +248,7 @@ func (s *Store) makeDatabase(path string, first state, fill func(*conn) error) e
 		return err
 	}
 	if err = c.run("BEGIN"); err == nil {
-		err = c.makeSchema(first)
+		err = s.makeSchema(c, first)
 	}
 	if err == nil && fill != nil {
 		err = fill(c)
@@ -244,8 +265,11 @@ func (s *Store) makeDatabase(path string, first state, fill func(*conn) error) e
 	return err
 }
 
-func (c *conn) makeSchema(first state) error {
-	err := c.run(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+func (s *Store) makeSchema(c *conn, first state) error {
+	err := c.run(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, firstSchema+len(steps)))
+	if err == nil {
+		err = s.takeSteps(context.Background(), c, firstSchema+len(steps))
+	}
 	if err == nil {
 		_, err = c.exec(insertState)
 	}

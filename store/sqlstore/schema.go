@@ -10,10 +10,14 @@ package sqlstore
 //
 // The data of an item is in a separate table, so that leasing an item writes only the small
 // row of its state.
-const (
-	applicationID = 0x53575053 // "SWPS"
-	schemaVersion = 3
-)
+const applicationID = 0x53575053 // "SWPS"
+
+// firstSchema is the schema of the first release. steps[i] makes schema firstSchema+i+1 of the one
+// before. A release that changes the schema appends a step, and never changes an earlier one; the
+// result of all steps is the schema below. No step changes the table of the state.
+const firstSchema = 3
+
+var steps = []step{}
 
 const schema = `
 CREATE TABLE state (

@@ -66,8 +66,23 @@ type Options struct {
 	// missing; Check still reports damage found later.
 	AcceptDamage bool
 
+	// Migrate brings the store of an earlier release to the schema of this one; otherwise Open
+	// refuses it with ErrOlder. Everything happens in one transaction: after an error, and after a
+	// crash, the store is unchanged. An older store that is damaged is refused
+	// with both ErrOlder and ErrDamaged, even with AcceptDamage: only its release can save the
+	// readable part.
+	Migrate bool
+
+	// Admit may refuse the content of a store before the first write: its error ends Open. get
+	// returns the value of a record, or nil. Admit may be nil.
+	Admit func(get func(space, key string) ([]byte, error)) error
+
+	// Later are statements of SQL, each the step to a further schema: a planted later release, for
+	// tests of an upgrade.
+	Later []string
+
 	// Notice receives messages for the operator that no caller receives, one sentence each:
-	// damage, its repair, background failures. May be nil.
+	// damage, its repair, migrations, background failures. May be nil.
 	Notice func(string)
 
 	// Now is the clock; default time.Now.

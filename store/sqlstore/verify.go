@@ -32,21 +32,7 @@ func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 		}
 		return err
 	}
-	st, err := c.readState(s)
-	if err == nil {
-		missing, promised := known.lost(st.commits, s.mark.boot)
-		switch {
-		case missing > 0 && promised:
-			err = s.damaged("ends with transaction %d, but %d are acknowledged: its end, or that of %s-wal, is missing or damaged",
-				st.commits, known.commits, databaseName)
-		case missing > 0:
-			s.notice("sqlstore: %s: the last %d transactions, of durability %q, ended with the machine",
-				s.file, missing, store.Process)
-		case promised:
-			err = s.checkLog(c, st.commits)
-		}
-	}
-	if err != nil {
+	if err := s.verifyEnd(c, known); err != nil {
 		_ = c.close()
 		return s.unreadable(err)
 	}
@@ -64,6 +50,25 @@ func (s *Store) verify(ctx context.Context, known mark, badMark bool) error {
 		return ctx.Err()
 	}
 	s.notice("sqlstore: %s: integrity check goes on in the background", s.file)
+	return nil
+}
+
+// verifyEnd looks for missing transactions that were acknowledged.
+func (s *Store) verifyEnd(c *conn, known mark) error {
+	st, err := c.readState(s)
+	if err != nil {
+		return err
+	}
+	missing, promised := known.lost(st.commits, s.mark.boot)
+	switch {
+	case missing > 0 && promised:
+		return s.damaged("ends with transaction %d, but %d are acknowledged: its end, or that of %s-wal, is missing or damaged",
+			st.commits, known.commits, databaseName)
+	case missing > 0:
+		s.notice("sqlstore: %s: the last %d transactions, of durability %q, ended with the machine", s.file, missing, store.Process)
+	case promised:
+		return s.checkLog(c, st.commits)
+	}
 	return nil
 }
 

@@ -18,7 +18,7 @@ type View struct{ s *Store }
 
 // OpenView opens the store in a directory for reading. The error is fs.ErrNotExist if there is
 // none, store.ErrLocked if a process has it open or was killed while it had, store.ErrVersion
-// for the store of another release, or store.ErrDamaged. The caller must close it.
+// for the store of a release with another schema, or store.ErrDamaged. The caller must close it.
 func OpenView(dir string) (*View, error) {
 	path, err := filepath.Abs(filepath.Join(dir, databaseName))
 	if err != nil {
@@ -31,14 +31,14 @@ func OpenView(dir string) (*View, error) {
 	case len(header) == 0:
 		return nil, fmt.Errorf("sqlstore: %s: %w", path, fs.ErrNotExist)
 	}
-	if err := checkVersion(path, header); err != nil {
-		return nil, err
-	}
 	s, err := newStore(Options{Dir: dir})
 	if err != nil {
 		return nil, err
 	}
 	s.file = path
+	if err := s.checkVersion(header); err != nil {
+		return nil, err
+	}
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
 		return nil, fmt.Errorf("%w: %s", store.ErrLocked, path)
 	}
