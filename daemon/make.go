@@ -70,7 +70,7 @@ func (d *daemon) makeBase() error {
 		Config: d.config, Log: d.log, Sockets: d.sockets, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
 	})
 	d.state, err = storage.Open(context.Background(), storage.Options{
-		Config: d.config, Log: d.log, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
+		Config: d.config, Log: d.log, Migrate: true, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
 	})
 	if err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
@@ -41,7 +40,7 @@ func openFiles(ctx context.Context, c *config.Config, records store.Records, acc
 	case errors.Is(err, store.ErrDamaged):
 		return nil, fmt.Errorf("data: artifacts: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to continue with the readable part", err, o.Dir)
 	case errors.Is(err, store.ErrVersion):
-		return nil, fmt.Errorf("data: %s: the artifacts in %s were written by another release, and nothing of them was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
+		return nil, otherRelease("an artifact", o.Dir, err)
 	case err != nil:
 		return nil, fmt.Errorf("data: the artifacts in %s cannot be opened: %w", o.Dir, err)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
-	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/store"
@@ -54,8 +53,14 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 
+	// Migrate takes the store over from an earlier release. Without it a store with an earlier schema
+	// is refused with store.ErrOlder, and nothing is changed.
+	Migrate bool
+
 	// AcceptDamage opens a damaged store despite its damage.
 	AcceptDamage bool
+
+	later []string // steps of a planted later release
 
 	// Served returns the profiles, which take over changed limits.
 	Served func() *all.Set
@@ -66,8 +71,16 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	c, log := opts.Config, opts.Log
 	commits := newCommits()
 	o := engineBounds(c)
-	o.Durability, o.AcceptDamage = store.Durability(c.Durability), opts.AcceptDamage
+	o.Durability, o.AcceptDamage, o.Migrate = store.Durability(c.Durability), opts.AcceptDamage, opts.Migrate
 	o.Committed = func(took time.Duration, _ int) { commits.Observe(took.Seconds()) }
+	o.Later = opts.later
+	o.Admit = func(get func(space, key string) ([]byte, error)) error {
+		value, err := get(spaceData, nameVersion)
+		if err == nil && value != nil {
+			err = checkVersion(value)
+		}
+		return err
+	}
 	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
 	if c.Store != config.StoreMemory {
 		if err := unfinished(c.Data); err != nil {
@@ -80,7 +93,7 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	case errors.Is(err, store.ErrLocked):
 		return nil, fmt.Errorf("data: the store in %s is in use by another process, perhaps another swpd; stop that one or name another directory: %w", o.Dir, err)
 	case errors.Is(err, store.ErrVersion):
-		return nil, fmt.Errorf("data: %s: the store in %s was written by another release, and nothing in it was changed; run that release, or name another directory: %w", profiles.CompatibilityPolicy, o.Dir, err)
+		return nil, otherRelease("the store", o.Dir, err)
 	case errors.Is(err, store.ErrDamaged):
 		return nil, fmt.Errorf("data: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to continue with the readable part", err, o.Dir)
 	case errors.Is(err, store.ErrFull):
@@ -90,6 +103,12 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	}
 	s := &Storage{Store: engine, conf: c, served: opts.Served, engine: engine, commits: commits, log: log}
 	s.quota.Store(o.Quota)
+	if opts.Migrate {
+		if err = s.raise(ctx); err != nil {
+			_ = engine.Close()
+			return nil, fmt.Errorf("data: the version of the data cannot be stored: %w", err)
+		}
+	}
 	if s.files, err = openFiles(ctx, c, engine, opts.AcceptDamage, log); err != nil {
 		_ = engine.Close()
 		return nil, err

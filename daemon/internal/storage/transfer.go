@@ -214,6 +214,9 @@ func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred
 	if err == nil {
 		err = disk.SyncDir(dir)
 	}
+	if errors.Is(err, store.ErrVersion) {
+		err = fmt.Errorf("%w; import it with the release that wrote it, or a later one", err)
+	}
 	if err != nil {
 		return done, fmt.Errorf("nothing was imported: %w", err)
 	}
@@ -274,6 +277,9 @@ func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err er
 		}
 		err = section.to.Import(ctx, func() (store.Piece, error) {
 			p, err := r.Next()
+			if v, is := p.(*store.Record); is && v.Space == spaceData && v.Key == nameVersion {
+				err = checkVersion(v.Value)
+			}
 			if err == nil {
 				t.step(p, r.Size())
 			}

@@ -42,7 +42,8 @@ If swpd does not run, the store is read directly.
 
 The command reads a token in the data directory, so it is for accounts that can read that
 directory. A backup contains credentials and keys: keep it as secret as the data directory.
-It has neither the audit trail nor the certificates nor the configuration.`,
+It has neither the audit trail nor the certificates nor the configuration. Make one before an
+upgrade: an earlier release cannot read what a later one has written.`,
 		Example: `  swpd backup --config swpd.yaml /var/backups/swpd/monday
   swpd backup --config swpd.yaml - | ssh backup.example 'cat > store.swp'`,
 		Args: cobra.ExactArgs(1),
@@ -190,7 +191,7 @@ backup is compared before, if there is one beside it, and each record has a chec
 an error there is no store.
 
 Expiries and leases continue as if swpd had been stopped at the backup and started at the
-restore.`,
+restore. A backup of an earlier release is restored, one of a later release is refused.`,
 		Example: `  swpd restore --config swpd.yaml /var/backups/swpd/monday
   ssh backup.example 'cat store.swp' | swpd restore --config swpd.yaml -`,
 		Args: cobra.ExactArgs(1),

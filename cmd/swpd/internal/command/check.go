@@ -33,7 +33,8 @@ The answer names the configuration that it is by. If that is the built-in one, a
 swpd that runs here or this directory has another, it names the option for that one.
 
 With --data, read the whole store and all artifacts too, as swpd store export does: damage
-is an error.
+is an error, and so is a store of another release. If the next start of swpd migrates the
+store, the error says so.
 
 With --as, print the rights of one identity: the rules for it, the agent_ids that it
 may use, and the things of this configuration that it can reach. MCP tools are shown
