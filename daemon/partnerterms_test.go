@@ -16,6 +16,8 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -151,4 +153,51 @@ func TestADenialBeginsByTheClock(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Tasks for a partner that is not let in are denied with the reason. Deliveries wait for one that
+// is suspended, and are refused after the end of a partnership.
+func TestNothingWaitsForAPartnershipThatHasEnded(t *testing.T) {
+	t.Parallel()
+	b, a := open(t, "b", ""), open(t, "a", "")
+	_, s := relayPeer(t, a.running, a.addrs[0])
+	tasks := a.mustDial(a.addrs[0])
+	for i, c := range []struct{ terms, refusal string }{
+		{"state: suspended\n", "partner b is suspended"},
+		{"valid_until: 2020-12-31\n", "partner b was valid until 2020-12-31"},
+		{"state: suspended\nvalid_until: 2020-12-31\n", "partner b is suspended"},
+		{"state: revoked\n", "partner b is revoked"},
+	} {
+		a.writes("b", own(b, c.terms, b.addrs[0]))
+		a.reloaded()
+		err := publishing(t, s, "b/t", fmt.Sprint(i), 10)
+		if i == 0 && err != nil {
+			t.Errorf("%q: %v", c.terms, err)
+		}
+		if i > 0 {
+			refusedBy(t, c.terms, err, profiles.SecurityPolicy.Alias(), a)
+			if err == nil || !strings.Contains(err.Error(), c.refusal) {
+				t.Errorf("%q: %v, want %q", c.terms, err, c.refusal)
+			}
+		}
+		_, result := tasks.hand(t, &a2a.Task{Kind: "k"}, a2a.SendOptions{Agent: "b/far"})
+		if result.OK || result.Reason != "denied: "+c.refusal {
+			t.Errorf("%q: a task: %+v", c.terms, result)
+		}
+	}
+}
+
+// A date is announced in the log, too, once for each warning.
+func TestTheEndOfAPartnershipIsAnnouncedInTheLog(t *testing.T) {
+	t.Parallel()
+	b, a := open(t, "b", ""), open(t, "a", "")
+	end := time.Now().Add(config.NoticeTime + 2*time.Second).UTC().Format(time.RFC3339)
+	a.writes("b", own(b, "valid_until: "+end+"\n", b.addrs[0]))
+	a.reloaded()
+	warning := "partner b is valid until " + end + " and is not let in after that"
+	a.await(warning)
+	a.reloaded()
+	if n := strings.Count(a.log.String(), warning); n != 1 {
+		t.Errorf("%d times in the log: %s", n, a.log)
+	}
 }

@@ -64,19 +64,11 @@ func (p *Partner) Barred(name string, now time.Time) string {
 	return ""
 }
 
+// Over reports whether the partnership has ended, by its state or its date.
+func (p *Partner) Over(now time.Time) bool { return p.State == StateRevoked || p.Ended(now) }
+
 func (p *Partner) ended(name string) string {
 	return fmt.Sprintf("partner %s was valid until %s", name, p.ValidUntil)
-}
-
-// Standing returns what distinguishes the partners that are barred at a time.
-func (p Partners) Standing(now time.Time) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if one := p[name]; one.Barred(name, now) != "" {
-			b.WriteString(name + ";")
-		}
-	}
-	return b.String()
 }
 
 // Terms returns warnings about the states and dates of partners: of those that are suspended
@@ -95,16 +87,31 @@ func (p Partners) Terms(now time.Time) (list []string) {
 			list = append(list, why+": it is not let in, and nothing is sent to it; "+then)
 			continue
 		}
-		if end := one.ValidUntil; !end.IsZero() && end.Sub(now) <= NoticeTime {
-			list = append(list, fmt.Sprintf("partner %s is valid until %s and is not let in after that; agree on a later date", name, end))
+		list = append(list, one.dates(name, now)...)
+	}
+	return list
+}
+
+// Dates returns those of Terms that a date makes: of partners that end, or are due for a review.
+func (p Partners) Dates(now time.Time) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if one := p[name]; one.Barred(name, now) == "" {
+			list = append(list, one.dates(name, now)...)
 		}
-		switch due := one.ReviewBy; {
-		case due.IsZero() || due.Sub(now) > NoticeTime:
-		case now.Before(due.Time):
-			list = append(list, fmt.Sprintf("partner %s is to be reviewed by %s; set a later partners.%s.review_by when that is done", name, due, name))
-		default:
-			list = append(list, fmt.Sprintf("partner %s was to be reviewed by %s; set a later partners.%s.review_by when that is done", name, due, name))
-		}
+	}
+	return list
+}
+
+func (p *Partner) dates(name string, now time.Time) (list []string) {
+	if end := p.ValidUntil; !end.IsZero() && end.Sub(now) <= NoticeTime {
+		list = append(list, fmt.Sprintf("partner %s is valid until %s and is not let in after that; agree on a later date", name, end))
+	}
+	switch due := p.ReviewBy; {
+	case due.IsZero() || due.Sub(now) > NoticeTime:
+	case now.Before(due.Time):
+		list = append(list, fmt.Sprintf("partner %s is to be reviewed by %s; set a later partners.%s.review_by when that is done", name, due, name))
+	default:
+		list = append(list, fmt.Sprintf("partner %s was to be reviewed by %s; set a later partners.%s.review_by when that is done", name, due, name))
 	}
 	return list
 }

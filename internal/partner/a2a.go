@@ -13,7 +13,7 @@ import (
 // agents, so that initiators can resume them, and continue on the next session when one is
 // lost. a2a.Service implements it; see its methods.
 type Tasks interface {
-	Partner(name, identity string, cross func(context.Context) context.Context)
+	Partner(name, identity, barred string, cross func(context.Context) context.Context)
 	Reached(name string, session profiles.Session, agents bool)
 	NoPartner(name string)
 }
@@ -36,7 +36,7 @@ func (l *Link) declare() {
 	if l.opts.Tasks == nil {
 		return
 	}
-	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, l.crossing)
+	l.opts.Tasks.Partner(l.opts.Name, l.opts.Identity, l.opts.Barred, l.crossing)
 }
 
 // reached gives Chains, Tasks and Deliveries the session to the partner, if it serves their

@@ -187,7 +187,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		l.mu.Unlock()
 		switch {
 		case l.opts.Barred != "":
-			return nil, &profiles.Error{Code: profiles.SecurityPolicy, Text: l.opts.Barred, Domain: true}
+			return nil, l.barred()
 		case up != nil && up.Session.Context().Err() == nil: // else changed is closed soon
 			l.watch(up)
 			return up, nil
@@ -208,6 +208,10 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+func (l *Link) barred() *profiles.Error {
+	return &profiles.Error{Code: profiles.SecurityPolicy, Text: l.opts.Barred, Domain: true}
 }
 
 // Now returns the current session; nil while the partner is away.

@@ -32,6 +32,9 @@ type Options struct {
 	// the link is in use.
 	Barred string
 
+	// Over reports whether that is for good: deliveries to the partner are refused, not stored.
+	Over bool
+
 	// Addresses are dialled in order until one answers. Without addresses the partner has
 	// to dial.
 	Addresses []transport.Addr

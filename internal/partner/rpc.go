@@ -162,12 +162,15 @@ func (c *call) pass(ctx context.Context) error {
 	}
 }
 
-// Carries implements relay.Options.Carries: the error says that a partner is known not to
-// serve the profile, by its entry or over the current session.
+// Carries implements relay.Options.Carries: the error says that the partnership has ended, or that
+// the partner is known not to serve the profile, by its entry or over the current session.
 func (d *Directory) Carries(partner string) error {
 	l := d.find(partner)
 	if l == nil {
 		return errUnknown(partner)
+	}
+	if l.opts.Over {
+		return l.barred()
 	}
 	known := l.opts.Profiles != nil && !slices.Contains(l.opts.Profiles, relay.ProfileID)
 	if up := l.Now(); known || up != nil && !profiles.Serves(up.Session, relay.ProfileID) {

@@ -31,6 +31,7 @@ type agent struct {
 	kinds    []string
 	instance string                                // of its process, empty if it names none
 	declared string                                // what it declares for the hints of others, see policyhint.ParseDeclaration
+	barred   string                                // of a partner, see Service.Partner
 	cross    func(context.Context) context.Context // of a partner, see Service.Partner
 	host     *host                                 // nil while it is not connected
 	plain    bool                                  // a partner without support for names of agents

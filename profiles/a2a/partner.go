@@ -19,8 +19,9 @@ import (
 const partnerInstance = "partner"
 
 // Partner forwards tasks for agents of a partner, name/agent. The tasks wait if there is no
-// session. cross returns the context of a task for the partner; nil leaves it unchanged.
-func (s *Service) Partner(name, identity string, cross func(context.Context) context.Context) {
+// session; barred, if set, is why it will have none, and new tasks are denied with it. cross
+// returns the context of a task for the partner; nil leaves it unchanged.
+func (s *Service) Partner(name, identity, barred string, cross func(context.Context) context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.federation.Load(); f.byName[name] != identity {
@@ -37,7 +38,7 @@ func (s *Service) Partner(name, identity string, cross func(context.Context) con
 		a = s.agents.enter(id, identity)
 		a.left = time.Now()
 	}
-	a.instance, a.cross = partnerInstance, cross
+	a.instance, a.barred, a.cross = partnerInstance, barred, cross
 }
 
 // Reached assigns a session to a partner, at once: tasks that were sent to the partner
@@ -153,6 +154,9 @@ func remoteAgent(id, agent string) string {
 func (dir *directory) waitLimit(t *task) (wait time.Duration, reason string) {
 	name, _, _ := strings.Cut(t.Agent, "/")
 	if a := dir.byID[name+"/"]; a != nil && a.host == nil && a.canTake(t) {
+		if a.barred != "" {
+			return 0, cutReason(reasonDenied + ": " + a.barred)
+		}
 		return dir.s.opts.Unreached - time.Since(a.left), reasonAway
 	}
 	return dir.s.limits.Load().Abandoned, reasonGone

@@ -75,7 +75,7 @@ func New(opts Options) (*Service, error) {
 	s.after = opts.After
 	s.federation.Store(newFederation(opts.Partners))
 	for name, identity := range opts.Partners {
-		s.Partner(name, identity, nil)
+		s.Partner(name, identity, "", nil)
 	}
 	if opts.Store != nil {
 		if err := errors.Join(s.agents.reload(), s.tasks.reload()); err != nil {

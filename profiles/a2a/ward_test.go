@@ -103,7 +103,7 @@ func TestPR04AWardRefusesATaskBeforeAnAgentIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wards{}
 		s := service(t, a2a.Options{Ward: w.of, Workers: []a2a.Registration{{Agent: "here", Kinds: []string{op}, Worker: counting(0)}}})
-		s.Partner("far", carol, nil)
+		s.Partner("far", carol, "", nil)
 		p, agent, far := script(t, s, alice), script(t, s, bob), script(t, s, carol)
 		s.Reached("far", far.service, true)
 		agent.send(handshake("a", op, "k"))
@@ -197,7 +197,7 @@ func TestAWardTranslatesForTheAgentAndForTheInitiator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wards{}
 		s := service(t, a2a.Options{Ward: w.of})
-		s.Partner("far", carol, nil)
+		s.Partner("far", carol, "", nil)
 		p, agent, far := script(t, s, alice), script(t, s, bob), script(t, s, carol)
 		s.Reached("far", far.service, true)
 		agent.send(handshake("a", op))
@@ -278,7 +278,7 @@ func TestATaskForAPartnerThatIsAwayFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const away = "the partner cannot be reached now"
 		s := service(t, a2a.Options{})
-		s.Partner("far", carol, nil)
+		s.Partner("far", carol, "", nil)
 		p := script(t, s, alice)
 		agent := param(a2a.ExtAgent, "far/b")
 		began := time.Now()

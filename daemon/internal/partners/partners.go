@@ -12,6 +12,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,8 +58,9 @@ type Partners struct {
 	declared  atomic.Pointer[map[string]*policyhint.Target] // policy hints that the configuration declares, by partner
 
 	mu     sync.Mutex
-	conf   config.Partners   // in force
-	barred map[string]string // why those are that are not let in, by name
+	conf   config.Partners // in force
+	barred map[string]bar  // those that are not let in, by name
+	dates  []string        // warnings that are in the log
 	links  map[string]*partner.Link
 	shut   bool
 
@@ -183,12 +185,13 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	barred := make(map[string]string)
+	barred := make(map[string]bar)
 	for name, c := range conf {
 		if why := c.Barred(name, now); why != "" {
-			barred[name] = why
+			barred[name] = bar{why, c.Over(now)}
 		}
 	}
+	p.warn(conf.Dates(now))
 	if p.shut || reflect.DeepEqual(conf, p.conf) && maps.Equal(barred, p.barred) {
 		return nil
 	}
@@ -206,7 +209,7 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 			continue
 		}
 		o := p.options(name, conf[name])
-		o.Barred = barred[name]
+		o.Barred, o.Over = barred[name].why, barred[name].over
 		link, err := partner.New(o)
 		if err != nil {
 			p.log.Error("partner", zap.String("partner", name), zap.Error(err)) // cannot happen: the configuration was checked
@@ -248,15 +251,31 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 	return gone
 }
 
+// bar is why a partner is not let in, and whether it is to come back.
+type bar struct {
+	why  string
+	over bool
+}
+
+// warn logs the warnings of dates that are not in the log.
+func (p *Partners) warn(dates []string) {
+	for _, text := range dates {
+		if !slices.Contains(p.dates, text) {
+			p.o.Log.Warn(text)
+		}
+	}
+	p.dates = dates
+}
+
 // tell logs the partners that are barred now, and those that are no longer.
-func (p *Partners) tell(barred map[string]string) {
+func (p *Partners) tell(barred map[string]bar) {
 	for _, name := range slices.Sorted(maps.Keys(barred)) {
-		if p.barred[name] != barred[name] {
-			p.o.Log.Warn("partner is not let in, and nothing is sent to it", zap.String("partner", name), zap.String("why", barred[name]))
+		if p.barred[name].why != barred[name].why {
+			p.o.Log.Warn("partner is not let in, and nothing is sent to it", zap.String("partner", name), zap.String("why", barred[name].why))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.barred)) {
-		if barred[name] == "" {
+		if barred[name].why == "" {
 			p.o.Log.Info("partner is let in again", zap.String("partner", name))
 		}
 	}
@@ -557,8 +576,8 @@ func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "partners", Stays: "the old ones stay", Keys: []string{"partners"}, Files: identity.BundleFiles, Prepare: prepare, State: standing}
 }
 
-// standing changes when a partner ends by its date.
-func standing(c *config.Config) string { return c.Partners.Standing(time.Now()) }
+// standing changes when a partner ends by its date, and when a warning of a date begins.
+func standing(c *config.Config) string { return strings.Join(c.Partners.Terms(time.Now()), "\n") }
 
 // Prepare reads the trust bundles of the partners. The links change after connected peers
 // were checked against these bundles.
