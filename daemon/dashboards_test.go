@@ -18,18 +18,21 @@ func TestAlertsAndDashboardUseMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	r := start(t, "partners: {acme: {identity: 'spiffe://acme.example/swpd'}}\naudit: {exchanges: all}\n"+
 		"access: {rules: [{identity: 'spiffe://localhost/**', profile: mcp}]}\n")
-	// Some metrics are there from the first event on: a request is denied, and
-	// a stranger speaks no TLS.
+	// Some metrics are there from the first event on: a request is denied, another
+	// rejected, and a stranger speaks no TLS.
 	s := r.mustDial(r.addrs[0])
 	if _, err := rpc.Call(t.Context(), s.Session, "demo.denied", nil); err == nil {
 		t.Fatal("the rules allow the call")
 	}
+	raw := r.raw(r.addrs[2])
+	send(t, raw, message(1<<40, 1, 0, "12345678", "")) // a profile that nobody has
+	hungUp(t, raw)
 	stranger := dialTCP(t, strings.TrimPrefix(r.addrs[0], "swp+tls://"))
 	if _, err := stranger.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	var text string
-	for _, metric := range []string{"denials", "security_events"} {
+	for _, metric := range []string{"denials", "rejects", "security_events"} {
 		r.eventually(metric, func() bool {
 			_, text = r.get("/metrics")
 			return strings.Contains(text, "\nswpd_"+metric+"_total{")

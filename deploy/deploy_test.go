@@ -73,6 +73,10 @@ func TestAlertsFireAndHaveARunbook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cases, err := os.ReadFile("prometheus/swpd.rules.test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
 	if len(alerts) == 0 {
 		t.Fatal("no alerts")
@@ -84,6 +88,9 @@ func TestAlertsFireAndHaveARunbook(t *testing.T) {
 		}
 		if !strings.Contains(string(runbook), "\n## "+alert+"\n") {
 			t.Errorf("docs/runbook.md has no paragraph for %s", alert)
+		}
+		if !strings.Contains(string(cases), "alertname: "+alert+"\n        exp_alerts:") || !strings.Contains(string(cases), "alertname: "+alert+"}") {
+			t.Errorf("no case shows when %s is raised, or when it is not", alert)
 		}
 	}
 	if titles := strings.Count(string(runbook), "\n## "); titles != len(alerts) {

@@ -74,6 +74,7 @@ func NewMetrics(reg *profiles.Registry, version string) *Metrics {
 	for _, name := range transports {
 		t.sessions.WithLabelValues(name)
 		t.opened.WithLabelValues(name)
+		t.refused.WithLabelValues(name) // an alert on the increase sees the first one
 	}
 	t.flags = counter("swpd_unknown_flags_total", "Messages with a flag bit set; none is assigned.")
 	t.unsolicited = counter("swpd_unsolicited_total", "Answers that nobody had asked for.")
