@@ -65,6 +65,10 @@ man: build ## a manual page for each program and command, into bin/share/man/man
 	@rm -rf $(BIN)/share/man/man1
 	@for p in $(PROGRAMS); do $(BIN)/$$p man $(BIN)/share/man/man1; done
 
+.PHONY: site
+site: ## the documents as web pages with a search, into bin/site/VERSION (dev); its tests follow each link
+	cd tools/site && $(GO) test . && $(GO) run . -root ../.. -out '$(abspath $(BIN))/site' -version '$(or $(VERSION),dev)'
+
 .PHONY: clean
 clean: ## remove what was built; clean-artifacts removes reports
 	rm -rf $(BIN) .demo
@@ -78,10 +82,11 @@ ALL      := ./daemon ./test/... ./store/... ./cmd/... ./...
 packages = $$($(GO) list $(ALL) | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
 
 .PHONY: test
-test: ## all tests, with leak checks, the race detector where it matters most; last what it cannot watch there
+test: ## all tests, with leak checks, the race detector where it matters most; then what it cannot watch there, and the site of the documents
 	$(GO) test $(WIDE) $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
 	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
 	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
+	cd tools/site && $(GO) test ./...
 
 # SLICE is which part of the tests test-long runs, 3/100 for the fourth of a hundred; empty
 # for all at once. TIME bounds the tests of a slice and of test-release: those that have not
@@ -139,9 +144,10 @@ fmt: ## format
 	$(LINT) fmt
 
 .PHONY: vet
-vet: ## go vet, also of test/bench/, which is a module of its own
+vet: ## go vet, also of test/bench and tools/site, which are separate modules
 	$(GO) vet ./...
 	cd test/bench && $(GO) vet ./...
+	cd tools/site && $(GO) vet ./...
 
 .PHONY: lint
 lint: ## golangci-lint and buf lint; the first run builds them, which takes minutes
