@@ -164,7 +164,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	defer exchanges.CloseLog()
 	d := &daemon{logs: logs, exchanges: exchanges, opts: opts, config: opts.Config, log: logs.Log, started: time.Now()}
-	if err := d.start(); err != nil {
+	if err := d.start(ctx); err != nil {
 		_ = d.parts.Close() // the error of start is more important
 		d.traces.Wait()
 		return err
@@ -176,8 +176,11 @@ func Run(ctx context.Context, opts Options) error {
 func (d *daemon) add(p part.Part) { d.parts = append(d.parts, p) }
 
 // start makes everything that a faulty configuration can prevent.
-func (d *daemon) start() error {
-	for _, step := range []func() error{d.makeBase, d.makeFiles, d.makeBackends, d.makeProfiles, d.makeEntrances} {
+func (d *daemon) start(ctx context.Context) error {
+	if err := d.makeBase(ctx); err != nil {
+		return err
+	}
+	for _, step := range []func() error{d.makeFiles, d.makeBackends, d.makeProfiles, d.makeEntrances} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -135,7 +135,10 @@ func start(t *testing.T, yaml string) *running {
 
 func startIn(t *testing.T, dir, yaml string, more ...func(*Options)) *running {
 	t.Helper()
-	text := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\nadmin: 127.0.0.1:0\ndata: data\n" + yaml
+	text := "admin: 127.0.0.1:0\ndata: data\n" + yaml
+	if !strings.Contains("\n"+yaml, "\nidentity:") {
+		text = "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" + text
+	}
 	if !strings.Contains(yaml, "access:") {
 		text += "access: {rules: [{identity: ['spiffe://localhost/**', loopback]}]}\n"
 	}

@@ -28,8 +28,8 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// makeBase makes the parts that all others need.
-func (d *daemon) makeBase() error {
+// makeBase makes the parts that all others need. It waits for the Workload API until ctx ends.
+func (d *daemon) makeBase(ctx context.Context) error {
 	var err error
 	if d.sockets, err = entrances.NewSockets(d.opts.Sockets); err != nil {
 		return err
@@ -46,9 +46,10 @@ func (d *daemon) makeBase() error {
 	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
 	d.reloader.signal, d.reloader.hold = d.opts.Reload, d.recheck
 	d.reloader.identity = func() string { return d.credentials.Identity() }
-	if d.credentials, err = identity.New(d.config, time.Now); err != nil {
+	if d.credentials, err = identity.New(ctx, d.config, time.Now, d.log); err != nil {
 		return err
 	}
+	d.add(d.credentials)
 	d.served = served.New(d.log)
 	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
 	d.guard, err = guard.New(guard.Options{
@@ -88,7 +89,6 @@ func (d *daemon) makeBase() error {
 	d.add(d.trail)
 	d.endpoints.Recorder = d.trail
 	d.guard.SetRecord(d.trail.Deny)
-	d.add(d.credentials)
 	d.add(d.reloader)
 	d.add(d.guard)
 	d.add(d.exchanges)

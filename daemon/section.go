@@ -91,7 +91,7 @@ const (
 func (d *daemon) sections() []part.Section {
 	return []part.Section{
 		guard.Section(later(&d.guard)),
-		identity.Section(later(&d.credentials)),
+		identity.Section(later(&d.credentials), func() string { return d.credentials.State() }),
 		fronts.Section(later(&d.fronts)),
 		fronts.MonitorSection(later(&d.monitor)),
 		served.HintsSection(later(&d.hints)),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -18,6 +17,9 @@ import (
 // Own returns the identity of the endpoint of a configuration, and the files with its trust
 // anchors.
 func Own(c *config.Config, now time.Time) (string, []string, error) {
+	if c.Identity.SPIFFE != "" {
+		return "", nil, errors.New("the certificate comes from the Workload API, whose authorities change; name the identity with --identity and the authority of that time with --ca")
+	}
 	cr, err := identity.Read(c, func() time.Time { return now })
 	if err != nil {
 		return "", nil, err
@@ -28,6 +30,13 @@ func Own(c *config.Config, now time.Time) (string, []string, error) {
 // Certificates describes the certificates in a configuration: the identity, the trust
 // anchors, and the trust anchors of the partners.
 func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
+	if c.Identity.SPIFFE != "" {
+		cr, err := identity.Read(c, func() time.Time { return now })
+		if err != nil {
+			return nil, err
+		}
+		return append([]certinfo.Info{cr.Certificate()}, cr.Anchors()...), nil
+	}
 	own := identity.FilesOf(c)
 	var all []certinfo.Info
 	first := certinfo.Files{Cert: own.Cert, Key: own.Key}
@@ -70,19 +79,9 @@ func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
 		}
 		chain = append(chain, cert)
 	}
-	for _, name := range identity.FilesOf(c).CA {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("trust.ca: %w", err)
-		}
-		anchors, err := transport.ParseAuthorities(text)
-		if err != nil {
-			return nil, fmt.Errorf("trust.ca: %s: %w", name, err)
-		}
-		for _, anchor := range anchors {
-			if certinfo.Vouches([]*x509.Certificate{anchor}, chain, now) == nil {
-				b.Authorities = append(b.Authorities, anchor)
-			}
+	for _, anchor := range cr.Authorities() {
+		if certinfo.Vouches([]*x509.Certificate{anchor}, chain, now) == nil {
+			b.Authorities = append(b.Authorities, anchor)
 		}
 	}
 	if len(b.Authorities) == 0 {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/slimwire/swp/internal/spiffe"
+	"github.com/slimwire/swp/transport"
 )
 
 // check finds problems of well-formed values.
@@ -45,7 +49,15 @@ func (c *Config) check(p *problems) {
 
 func (c *Config) checkIdentity(p *problems) {
 	id := c.Identity
+	if id.SPIFFE != "" {
+		c.checkSPIFFE(p)
+	}
 	switch {
+	case id.SPIFFE != "":
+	case id.SPIFFEID != "":
+		p.add("identity.spiffe_id", "set without identity.spiffe, whose SVID it names")
+	case id.Hint != "":
+		p.add("identity.hint", "set without identity.spiffe, whose SVID it names")
 	case id.Cert == "" && id.Key != "":
 		p.add("identity.cert", "missing beside identity.key; set both, or neither for a development identity")
 	case id.Cert != "" && id.Key == "":
@@ -71,6 +83,27 @@ func (c *Config) checkIdentity(p *problems) {
 	}
 	if len(c.Trust.CRL) > 0 && len(c.Trust.CA) == 0 {
 		p.add("trust.crl", "set without trust.ca, whose authorities issue the lists")
+	}
+}
+
+func (c *Config) checkSPIFFE(p *problems) {
+	id := c.Identity
+	if id.Cert != "" || id.Key != "" {
+		p.add("identity.spiffe", "set beside identity.cert and identity.key; the certificate comes from files or from the Workload API")
+	}
+	if _, err := spiffe.Socket(id.SPIFFE); err != nil && !errors.Is(err, spiffe.ErrUnset) {
+		p.add("identity.spiffe", "%v", err)
+	}
+	if id.SPIFFEID != "" {
+		p.checkSPIFFEID("identity.spiffe_id", id.SPIFFEID)
+	}
+}
+
+// checkSPIFFEID refuses a text that is not the SPIFFE ID of a workload.
+func (p *problems) checkSPIFFEID(key, id string) {
+	domain := transport.TrustDomain(id)
+	if domain == "" || id == "spiffe://"+domain || strings.HasSuffix(id, "/") || strings.Contains(id, "*") || !canonical(id) {
+		p.add(key, "%.200q is not a SPIFFE ID, want one such as spiffe://example.org/swpd", id)
 	}
 }
 

@@ -69,11 +69,15 @@ type Config struct {
 	PartnerFiles map[string]string `yaml:"-"`
 }
 
-// Identity is the certificate of this swpd, as PEM files. If both are empty swpd uses a
-// development identity in Data.
+// Identity is the certificate of this swpd: PEM files, or an SVID of the SPIFFE Workload API.
+// If all is empty swpd uses a development identity in Data.
 type Identity struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
+
+	SPIFFE   string `yaml:"spiffe"`    // address of the Workload API, as for spiffe.Socket
+	SPIFFEID string `yaml:"spiffe_id"` // of the SVID, if there are several
+	Hint     string `yaml:"hint"`      // the same
 }
 
 // Endpoint describes this swpd to its peers.

@@ -3,6 +3,7 @@
 package identity
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/spiffe/workload"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport"
 )
@@ -28,24 +30,26 @@ import (
 // single identities.
 type Credentials struct {
 	part.Passive
-	files Files
-	conf  config.Partners // with bundles for their identities only
-	now   func() time.Time
+	now func() time.Time
+	log *zap.Logger
+	api *workload.Source // gives the certificate; nil: it is in files
 
+	away    part.Fault             // why api cannot be used now
 	current atomic.Pointer[loaded] // replaced by one goroutine at a time
 }
 
-// Files are the certificate of this endpoint, its key, and the bundles of trust anchors.
+// Files are the certificate of this endpoint, its key, and the bundles of trust anchors. The
+// certificate and the key are empty if they come from the Workload API.
 type Files struct {
 	Cert, Key string
 	CA, CRL   []string
 }
 
-// loaded is the content of the files.
+// loaded is the content of the files, and the last answer of the Workload API.
 type loaded struct {
 	transport.Credentials
 	identity string
-	file     string // the certificate's
+	file     string // of the certificate, or the address of the Workload API
 	anchors  string // content of the common bundles, to detect changes
 	vouching []Anchor
 	lists    Lists
@@ -94,21 +98,42 @@ func bundlesOf(conf config.Partners) map[string][]string {
 }
 
 // New reads the files, and creates the files of a development identity if they do not
-// exist.
-func New(c *config.Config, now func() time.Time) (*Credentials, error) {
+// exist. It waits for the Workload API if the certificate comes from there, until ctx ends and
+// at most startWait. Close releases the Credentials.
+func New(ctx context.Context, c *config.Config, now func() time.Time, log *zap.Logger) (*Credentials, error) {
 	if c.Development() {
 		if err := devpki.Ensure(c.IdentityDir(), devpki.Options{Now: now}); err != nil {
 			return nil, err
 		}
 	}
-	return Read(c, now)
+	if at := c.Identity.SPIFFE; at != "" {
+		slow := time.AfterFunc(time.Second, func() {
+			log.Warn("waiting for the SPIFFE Workload API", zap.String("address", at), zap.Duration("at_most", startWait))
+		})
+		defer slow.Stop()
+	}
+	return open(ctx, c, now, log, startWait)
 }
 
-// Read reads the files of a configuration, and creates none.
+// Read reads the files of a configuration, and creates none. It asks the Workload API once, for
+// at most askWait; if there is no answer the error is a *NoSVIDError.
 func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
-	cr := &Credentials{files: FilesOf(c), conf: c.Partners, now: now}
-	l, err := cr.read()
+	cr, err := open(context.Background(), c, now, zap.NewNop(), askWait)
 	if err != nil {
+		return nil, err
+	}
+	return cr, cr.Close() // what was given stays
+}
+
+func open(ctx context.Context, c *config.Config, now func() time.Time, log *zap.Logger, wait time.Duration) (*Credentials, error) {
+	cr := &Credentials{now: now, log: log}
+	var err error
+	if cr.api, err = openAPI(ctx, &c.Identity, wait); err != nil {
+		return nil, err
+	}
+	l, err := cr.read(c)
+	if err != nil {
+		_ = cr.Close()
 		return nil, err
 	}
 	cr.current.Store(l)
@@ -120,6 +145,15 @@ func (c *Credentials) Current() *transport.Credentials { return &c.current.Load(
 
 // RootsOf returns the trust anchors for a peer of an identity.
 func (c *Credentials) RootsOf(identity string) *x509.CertPool { return c.Current().RootsOf(identity) }
+
+// Authorities are the common trust anchors: of trust.ca, and of the own trust domain if the
+// certificate comes from the Workload API.
+func (c *Credentials) Authorities() (list []*x509.Certificate) {
+	for _, a := range c.current.Load().vouching {
+		list = append(list, a.cert)
+	}
+	return list
+}
 
 // Identity is the identity of this endpoint.
 func (c *Credentials) Identity() string { return c.current.Load().identity }
@@ -136,22 +170,26 @@ func (c *Credentials) Offer(o *all.Options) error {
 	return nil
 }
 
-// Section has the certificate of this endpoint, and the common trust anchors.
-func Section(prepare part.Prepare) part.Section {
+// Section has the certificate of this endpoint, and the common trust anchors. state is
+// Credentials.State, for Credentials that are made later.
+func Section(prepare part.Prepare, state func() string) part.Section {
 	return part.Section{
 		Name: "certificates", Stays: "the old ones stay in use", Keys: []string{"identity", "trust"}, Prepare: prepare,
-		Waits: "a development identity is made at the start, and only if all listeners are on loopback addresses",
-		Fits:  func(started, now *config.Config) bool { return started.Development() || !now.Development() },
+		Waits: "a development identity is made, and the Workload API is opened, at the start; a development identity only if all listeners are on loopback addresses",
+		Fits: func(started, now *config.Config) bool {
+			return (started.Development() || !now.Development()) && sourceOf(&started.Identity) == sourceOf(&now.Identity)
+		},
 		Files: func(c *config.Config) []string {
 			f := FilesOf(c)
-			return slices.Concat([]string{f.Cert, f.Key}, f.CA, f.CRL)
+			return slices.DeleteFunc(slices.Concat([]string{f.Cert, f.Key}, f.CA, f.CRL), func(name string) bool { return name == "" })
 		},
+		State: func(*config.Config) string { return state() },
 	}
 }
 
 // Prepare reads the certificate of this endpoint, and the common trust anchors.
 func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
-	l, err := readIdentity(FilesOf(conf), c.now())
+	l, err := c.readOwn(conf)
 	if err != nil {
 		return part.Change{}, err
 	}
@@ -192,38 +230,29 @@ func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (chang
 	}, nil
 }
 
-// read reads all files.
-func (c *Credentials) read() (*loaded, error) {
-	l, err := readIdentity(c.files, c.now())
+// read reads everything.
+func (c *Credentials) read(conf *config.Config) (*loaded, error) {
+	l, err := c.readOwn(conf)
 	if err != nil {
 		return nil, err
 	}
-	if err := NotSelf(c.conf, l.identity); err != nil {
+	if err := NotSelf(conf.Partners, l.identity); err != nil {
 		return nil, err
 	}
-	theirs, err := readBundles(c.conf)
+	theirs, err := readBundles(conf.Partners)
 	return l.with(theirs), err
 }
 
-// readIdentity reads the certificate of this endpoint and the common bundles.
-func readIdentity(f Files, now time.Time) (*loaded, error) {
-	if err := config.CheckPrivate(f.Key); err != nil {
-		return nil, fmt.Errorf("identity.key: %w", err)
+// readOwn reads the certificate of this endpoint and the common trust anchors.
+func (c *Credentials) readOwn(conf *config.Config) (*loaded, error) {
+	f := FilesOf(conf)
+	l := new(loaded)
+	if c.api != nil {
+		l.take(c.api.Given(), conf.Identity.SPIFFE)
+	} else if err := l.readPair(f, c.now()); err != nil {
+		return nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-	if err != nil {
-		return nil, fmt.Errorf("identity: %s and %s: %w", f.Cert, f.Key, plain(err))
-	}
-	id, err := transport.Identity(pair.Leaf)
-	if err != nil {
-		return nil, fmt.Errorf("identity.cert: %s: %w", f.Cert, err)
-	}
-	if now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
-		return nil, fmt.Errorf("identity.cert: %s is valid from %s to %s, and now is %s; renew it", f.Cert,
-			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
-	}
-	l := &loaded{identity: id, file: f.Cert}
-	l.Certificate, l.Roots = &pair, x509.NewCertPool()
+	l.Roots = x509.NewCertPool()
 	for i, name := range f.CA {
 		anchors, octets, err := AddBundle(l.Roots, "", name)
 		if err != nil {
@@ -232,12 +261,40 @@ func readIdentity(f Files, now time.Time) (*loaded, error) {
 		l.vouching = append(l.vouching, anchors...)
 		l.anchors += octets
 	}
-	var octets string
-	if l.lists, octets, err = ReadLists("trust.crl", f.CRL, l.vouching); err != nil {
+	lists, octets, err := ReadLists("trust.crl", f.CRL, l.vouching)
+	if err != nil {
 		return nil, err
 	}
+	l.lists = lists
 	l.anchors += "\n" + octets
 	return l, nil
+}
+
+// readPair reads the certificate of this endpoint and its key.
+func (l *loaded) readPair(f Files, now time.Time) error {
+	if err := config.CheckPrivate(f.Key); err != nil {
+		return fmt.Errorf("identity.key: %w", err)
+	}
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return fmt.Errorf("identity: %s and %s: %w", f.Cert, f.Key, plain(err))
+	}
+	id, err := transport.Identity(pair.Leaf)
+	if err != nil {
+		return fmt.Errorf("identity.cert: %s: %w", f.Cert, err)
+	}
+	if now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+		return fmt.Errorf("identity.cert: %s is valid from %s to %s, and now is %s; renew it", f.Cert,
+			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	l.identity, l.file, l.Certificate = id, f.Cert, &pair
+	return nil
+}
+
+// CheckBundles reads the bundles of partners and returns the first fault in them.
+func CheckBundles(conf config.Partners) error {
+	_, err := readBundles(conf)
+	return err
 }
 
 // readBundles reads the bundles of single identities.
@@ -297,7 +354,7 @@ func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets
 	}
 	for _, cert := range certs {
 		pool.AddCert(cert)
-		list = append(list, Anchor{partner, file, cert})
+		list = append(list, Anchor{partner: partner, file: file, cert: cert})
 	}
 	return list, string(bundle), nil
 }

@@ -45,8 +45,9 @@ func (c *Credentials) expiry() (reason string, urgent bool) {
 // Anchor is a trust anchor and its source.
 type Anchor struct {
 	partner string // the only partner it is for; empty: of trust.ca or http.tls.ca
-	file    string
+	file    string // or the address that it comes from
 	cert    *x509.Certificate
+	rolling bool // its source replaces it in time, so its end is worth no warning
 }
 
 // anchorWarnings returns warnings for trust anchors that expire soon.
@@ -65,7 +66,7 @@ func (c *Credentials) listWarnings() []string {
 func AnchorWarnings(anchors []Anchor, key string, now time.Time) (list []string) {
 	for _, a := range anchors {
 		soon, _ := Ending(a.cert.NotBefore, a.cert.NotAfter, now)
-		if !soon {
+		if !soon || a.rolling {
 			continue
 		}
 		whose, todo := key, "put the next one beside it"
@@ -85,7 +86,7 @@ func (c *Credentials) Warnings() (list []string) {
 	if reason, _ := c.expiry(); reason != "" {
 		list = append(list, reason)
 	}
-	return slices.Concat(list, c.anchorWarnings(), c.listWarnings())
+	return slices.Concat(list, c.others())
 }
 
 // Look implements part.Part.
@@ -95,7 +96,15 @@ func (c *Credentials) Look(h *part.Health) {
 	} else if reason != "" {
 		h.Warnings = append(h.Warnings, reason)
 	}
-	h.Warnings = slices.Concat(h.Warnings, c.anchorWarnings(), c.listWarnings())
+	h.Warnings = slices.Concat(h.Warnings, c.others())
+}
+
+// others returns the warnings that are never urgent.
+func (c *Credentials) others() (list []string) {
+	if away := c.apiWarning(); away != "" {
+		list = append(list, away)
+	}
+	return slices.Concat(list, c.anchorWarnings(), c.listWarnings())
 }
 
 // Ends reports whether the certificate of a peer expires soon.
@@ -130,6 +139,7 @@ func InfoOf(anchors []Anchor, now time.Time) (list []Info) {
 
 var (
 	ownExpiry       = prometheus.NewDesc("swpd_certificate_expiry_timestamp_seconds", "When the certificate of this endpoint ends.", nil, nil)
+	apiUp           = prometheus.NewDesc("swpd_workload_api_up", "1 while the SPIFFE Workload API gives the certificate of this endpoint.", nil, nil)
 	authorityExpiry = prometheus.NewDesc("swpd_partner_authority_expiry_timestamp_seconds", "When the first authority in the trust of the partner ends.", []string{"partner"}, nil)
 )
 
@@ -139,6 +149,7 @@ func (c *Credentials) Collectors() []prometheus.Collector { return []prometheus.
 // Describe implements prometheus.Collector. Labels are names from the configuration.
 func (c *Credentials) Describe(ch chan<- *prometheus.Desc) {
 	ch <- ownExpiry
+	ch <- apiUp
 	ch <- authorityExpiry
 }
 
@@ -146,6 +157,13 @@ func (c *Credentials) Describe(ch chan<- *prometheus.Desc) {
 func (c *Credentials) Collect(ch chan<- prometheus.Metric) {
 	l := c.current.Load()
 	ch <- Expiry(ownExpiry, l.Certificate.Leaf.NotAfter)
+	if c.api != nil {
+		up := 1.0
+		if _, err := c.api.Fault(); err != nil {
+			up = 0
+		}
+		ch <- prometheus.MustNewConstMetric(apiUp, prometheus.GaugeValue, up)
+	}
 	first := make(map[string]time.Time)
 	for _, a := range l.list() {
 		if t, ok := first[a.partner]; a.partner != "" && (!ok || a.cert.NotAfter.Before(t)) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 )
@@ -38,10 +40,10 @@ func TestAuthoritiesThatEndSoonAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, theirs := devpki.Server(dir), devpki.Server(partners).CA
-	cr, err := New(&config.Config{
+	cr, err := New(t.Context(), &config.Config{
 		Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}},
 		Partners: config.Partners{"b": {Identity: "spiffe://b.example/swpd", Trust: []string{theirs}}},
-	}, time.Now)
+	}, time.Now, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +103,7 @@ func credentialsIn(t *testing.T, dir string) *Credentials {
 	t.Helper()
 	f := devpki.Server(dir)
 	c := &config.Config{Identity: config.Identity{Cert: f.Cert, Key: f.Key}, Trust: config.Trust{CA: []string{f.CA}}}
-	cr, err := New(c, time.Now)
+	cr, err := New(t.Context(), c, time.Now, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -24,6 +25,7 @@ type SVID struct {
 	ID        string
 	Hint      string
 	Authority *transporttest.CA // that issues the certificate
+	Beside    *transporttest.CA // another authority in the bundle; nil: none
 	Leaf      transporttest.Leaf
 }
 
@@ -101,8 +103,12 @@ func (a *Agent) Give(federated map[string]*transporttest.CA, list ...SVID) {
 		leaf := one.Leaf
 		leaf.URIs = []string{one.ID}
 		cert := one.Authority.Issue(a.t, leaf)
+		bundle := one.Authority.Cert.Raw
+		if one.Beside != nil {
+			bundle = slices.Concat(bundle, one.Beside.Cert.Raw)
+		}
 		answer.Svids = append(answer.Svids, &workload.X509SVID{
-			SpiffeId: one.ID, Hint: one.Hint, X509Svid: chain(cert), X509SvidKey: a.key(cert), Bundle: one.Authority.Cert.Raw,
+			SpiffeId: one.ID, Hint: one.Hint, X509Svid: chain(cert), X509SvidKey: a.key(cert), Bundle: bundle,
 		})
 	}
 	a.set(answer)

@@ -11,9 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,44 +24,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slimwire/swp/internal/plain"
+	"github.com/slimwire/swp/internal/spiffe"
 	"github.com/slimwire/swp/transport"
 )
 
-// FromEnvironment is the address that stands for the value of the environment variable
-// SPIFFE_ENDPOINT_SOCKET. The variable is read only if this is said.
-const FromEnvironment = "$SPIFFE_ENDPOINT_SOCKET"
-
 // Options say which SVID to get, and where.
 type Options struct {
-	Address string // as for CheckAddress
+	Address string // as for spiffe.Socket
 	ID      string // SPIFFE ID of the SVID; empty: any
 	Hint    string // hint of the SVID; empty: any
-}
-
-// CheckAddress returns why the Workload API cannot have an address: it must be unix:///PATH, or
-// FromEnvironment.
-func CheckAddress(address string) error {
-	_, err := resolve(address)
-	if errors.Is(err, errUnset) {
-		return nil // it may be set where the program runs
-	}
-	return err
-}
-
-var errUnset = errors.New("the environment variable SPIFFE_ENDPOINT_SOCKET is not set")
-
-// resolve returns the address of the socket.
-func resolve(address string) (string, error) {
-	if address == FromEnvironment {
-		if address = os.Getenv(workloadapi.SocketEnv); address == "" {
-			return "", errUnset
-		}
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "unix" || u.Opaque != "" || u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("%.200q is not the address of a SPIFFE Workload API, want unix:///PATH such as unix:///run/spire/agent.sock, or %s; not TCP, over which every user of the machine could ask", address, FromEnvironment)
-	}
-	return address, nil
 }
 
 // Given is what the Workload API has given. It must not be changed.
@@ -106,7 +74,7 @@ type Source struct {
 // Open waits until the Workload API gives a usable SVID, or until ctx ends; the error then says
 // why there was none. Call Close to release the Source.
 func Open(ctx context.Context, o Options) (*Source, error) {
-	address, err := resolve(o.Address)
+	address, err := spiffe.Socket(o.Address)
 	if err != nil {
 		return nil, err
 	}

@@ -118,6 +118,8 @@ func identityDir() (string, error) {
 		return "", err
 	case c.Development():
 		return c.IdentityDir(), nil
+	case c.Identity.SPIFFE != "":
+		return "", &exitError{exitUsage, fmt.Errorf("the certificate comes from %s, which also renews it; name a directory for another one", c.Identity.SPIFFE)}
 	}
 	return filepath.Dir(c.Identity.Cert), nil
 }
