@@ -16,3 +16,10 @@ reproducible: ## build the packages twice, from two copies of HEAD at different 
 .PHONY: package-test
 package-test: packages ## install the .deb in a new Debian root, run it as the unit does, upgrade and purge it (root, debootstrap)
 	@scripts/package-test.sh "$$(ls $(DIST)/*_$$($(GO) env GOARCH).deb)" $(PACKAGE_ROOT)
+
+RELEASE ?=
+
+.PHONY: upgrade-data
+upgrade-data: ## at a release: keep its data directory, which all later releases must read; RELEASE=NAME
+	@test -n '$(RELEASE)' || { echo 'upgrade-data: name the release, such as RELEASE=0.6.0' >&2; exit 2; }
+	$(GO) test ./daemon -count 1 -run '^TestDataOutlivesARestart$$' -make-data '$(RELEASE)'
