@@ -1,0 +1,84 @@
+{{/* Names of Services add up to 8 characters, and of Pods 2: 52 leaves room in 63. */}}
+{{- define "swpd.fullname" -}}
+{{- $full := contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) -}}
+{{- default $full .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "swpd.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "swpd.labels" -}}
+{{ include "swpd.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "swpd.identitySecret" -}}
+{{- with .Values.identity -}}
+{{- if and .secret .certManager -}}
+{{- fail "identity: secret and certManager are two identities; name one" -}}
+{{- else if .certManager -}}
+{{- include "swpd.fullname" $ }}-identity
+{{- else -}}
+{{- required "identity: missing; name a Secret with tls.crt, tls.key and ca.crt in identity.secret, or an issuer in identity.certManager" .secret -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "swpd.serviceAccount" -}}
+{{- default (.Values.serviceAccount.create | ternary (include "swpd.fullname" .) "default") .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "swpd.metricsName" -}}
+{{- default (printf "%s-metrics.%s.svc" (include "swpd.fullname" .) .Release.Namespace) .Values.metrics.serverName -}}
+{{- end -}}
+
+{{/* swpd.yaml: what the chart sets, and config. */}}
+{{- define "swpd.config" -}}
+{{- range list "identity" "listeners" "admin" "health" "metrics" "data" -}}
+  {{- if hasKey $.Values.config . -}}
+    {{- fail (printf "config.%s: the chart sets it; see values.yaml" .) -}}
+  {{- end -}}
+{{- end -}}
+{{- $listeners := list -}}
+{{- range $kind := list "tls" "quic" -}}
+  {{- with (index $.Values.listeners $kind).port -}}
+    {{- $listeners = append $listeners (dict "address" (printf "swp+%s://0.0.0.0:%d" $kind (int .))) -}}
+  {{- end -}}
+{{- end -}}
+{{- if not $listeners -}}{{- fail "listeners: a port of tls or quic has to be other than 0" -}}{{- end -}}
+{{- $tcp := dict "7780" "admin" -}}
+{{- range $key, $port := dict "health.port" .Values.health.port "listeners.tls.port" .Values.listeners.tls.port "metrics.port" (ternary .Values.metrics.port 0 .Values.metrics.enabled) -}}
+  {{- $port = toString $port -}}
+  {{- if hasKey $tcp $port -}}{{- fail (printf "%s: %s is the port of %s" $key $port (get $tcp $port)) -}}{{- end -}}
+  {{- if ne $port "0" -}}{{- $_ := set $tcp $port $key -}}{{- end -}}
+{{- end -}}
+{{- $set := dict
+  "identity" (dict "cert" "identity/tls.crt" "key" "identity/tls.key")
+  "trust" (dict "ca" (list "identity/ca.crt"))
+  "listeners" $listeners
+  "admin" "127.0.0.1:7780"
+  "health" (printf "0.0.0.0:%d" (int .Values.health.port))
+  "data" "/var/lib/swpd" -}}
+{{- with .Values.metrics -}}
+  {{- if .enabled -}}
+    {{- if not .tokenDigests -}}{{- fail "metrics.tokenDigests: missing; printf %s TOKEN | sha256sum" -}}{{- end -}}
+    {{- $dir := ternary "metrics" "identity" (ne .tls "") -}}
+    {{- $_ := set $set "metrics" (dict "address" (printf "0.0.0.0:%d" (int .port)) "tokens" .tokenDigests
+      "tls" (dict "cert" (printf "%s/tls.crt" $dir) "key" (printf "%s/tls.key" $dir))) -}}
+  {{- end -}}
+{{- end -}}
+{{- mergeOverwrite $set (deepCopy .Values.config) | toYaml -}}
+{{- end -}}
+
+{{/* A Secret of type kubernetes.io/tls with an authority, as a directory. */}}
+{{- define "swpd.keys" -}}
+name: {{ .secret }}
+items:
+  {{- range list "tls.crt" "tls.key" "ca.crt" }}
+  - {key: {{ . }}, path: {{ $.dir }}/{{ . }}}
+  {{- end }}
+{{- end -}}
