@@ -230,19 +230,5 @@ func TestCardsOfAgentsHereAndOfPartners(t *testing.T) {
 
 func fetch(t *testing.T, url string) (int, http.Header, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var body strings.Builder
-	_, err = bufio.NewReader(resp.Body).WriteTo(&body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header, body.String()
+	return asked(t, http.MethodGet, url, "")
 }

@@ -192,7 +192,7 @@ func sameDefault(v reflect.Value, documented string) bool {
 	return fmt.Sprint(v.Interface()) == documented
 }
 
-// madeSchemas returns the two files as they are to be.
+// madeSchemas returns the expected content of the two files.
 func madeSchemas(t *testing.T) map[string][]byte {
 	t.Helper()
 	s := &schemas{rows: documentedKeys(t)}
@@ -294,9 +294,9 @@ func asJSON(n *yaml.Node) any {
 	return v
 }
 
-// Verdicts about a text: of the decoder, before it looks at several keys together, and of the
-// schema. ok is false for what is not YAML, and for what only the decoder can see: a key that is
-// set twice, and the merging of mappings.
+// verdicts returns the errors of the decoder, before it compares several keys, and of the schema.
+// ok is false for a text that is not YAML, and for two errors that only the decoder sees: a key
+// that is set twice, and the merging of mappings.
 func verdicts(t *testing.T, s *jsonschema.Schema, text string) (decoder, schema error, ok bool) {
 	t.Helper()
 	root, err := document("swpd.yaml", []byte(text), reflect.TypeFor[Config]())
@@ -416,7 +416,7 @@ func TestTheSchemaRefusesTheConfigurationsThatTheDecoderRefuses(t *testing.T) {
 	}
 }
 
-// fragments begin examples of YAML that are no whole configuration of swpd.
+// fragments are beginnings of YAML examples in documents without a whole configuration.
 var fragments = []string{"scrape_configs:", "    members:", "    - {"}
 
 // configurations returns the examples of documents, scripts and tests, by where they are, and

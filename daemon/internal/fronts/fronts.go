@@ -85,8 +85,8 @@ type Options struct {
 	// SDL makes the handler for envelopes of A2A-SDL; it returns nil if they are not served.
 	SDL func(sdlfront.HTTP) http.Handler
 
-	// Access decides which callers may set a trace context and hints, and whose large requests
-	// are read.
+	// Access decides which callers may set a trace context and hints, whose large requests are
+	// read, and which agents are in the catalog of a caller.
 	Access interface {
 		Would(identity, profile, operation, name string) bool
 		Lets(identity, profile, operation string) bool
@@ -248,6 +248,10 @@ func (f *Fronts) route(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == sdlfront.Path && f.sdl != nil {
 		f.sdl.ServeHTTP(w, r)
+		return
+	}
+	if r.URL.Path == catalogPath || r.URL.Path == ardPath {
+		f.catalog(w, r)
 		return
 	}
 	f.a2a.ServeHTTP(w, r)

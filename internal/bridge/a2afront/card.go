@@ -65,19 +65,25 @@ func (f *Front) lookUp(w http.ResponseWriter, r *http.Request, link Link, at *pl
 	return card, false
 }
 
+// Origin returns the scheme, host and port by which the client of a request reaches the server:
+// url, or the ones in the request if url is empty.
+func Origin(r *http.Request, url string) string {
+	switch {
+	case url != "":
+		return strings.TrimSuffix(url, "/")
+	case r.TLS != nil:
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
 // base is where clients find an agent at this front.
 func (f *Front) base(r *http.Request, agent string) string {
-	base, path := f.terms.Load().URL, Path
-	if base == "" {
-		base = "http://" + r.Host
-		if r.TLS != nil {
-			base = "https://" + r.Host
-		}
-	}
+	path := Path
 	for name := range strings.SplitSeq(agent, "/") {
 		path += "/" + url.PathEscape(name)
 	}
-	return base + path
+	return Origin(r, f.terms.Load().URL) + path
 }
 
 // rewrite returns a card with the interfaces of this front. Its other members keep

@@ -178,7 +178,6 @@ func New(o Options) (*Front, error) {
 // are ignored. It fails for service parameters that New refuses, and then changes nothing.
 func (f *Front) Set(o Options) error {
 	t := &terms{Options: o, params: make(map[string]bool)}
-	t.URL = strings.TrimSuffix(o.URL, "/")
 	for _, name := range o.Params {
 		if err := CheckParam(name); err != nil {
 			return err
