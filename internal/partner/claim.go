@@ -41,7 +41,7 @@ func (c *claims) take(work profiles.Sole, identity string) *profiles.Error {
 	case !work.Begins:
 		return &profiles.Error{Code: profiles.NotFound, Detail: "partner_claim", Domain: true, Text: "this has not begun here, or somebody else has taken it over; begin it again"}
 	case known && now.Before(held.until):
-		return profiles.Busy("partner_claim", "somebody else is at this over the link to the partner now")
+		return profiles.Busy("partner_claim", "another caller uses this over the link to the partner now")
 	default:
 		if known {
 			c.drop(work.On)

@@ -222,7 +222,7 @@ func (s *Session) tell(ctx context.Context, env *e1.Envelope) error {
 	if err != nil {
 		return &profiles.Error{
 			Code: profiles.SecurityPolicy, Detail: detailCaller, Domain: true, Cause: err,
-			Text: "the partner cannot be told who calls: " + strings.TrimPrefix(err.Error(), "caller: "),
+			Text: "there is no assertion of the caller for the partner: " + strings.TrimPrefix(err.Error(), "caller: "),
 		}
 	}
 	if jwt != nil {

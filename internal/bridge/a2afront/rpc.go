@@ -121,7 +121,7 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request, held *memory.Hold) 
 		return nil, http.StatusUnsupportedMediaType, a2abinding.Fail(a2abinding.CodeContentType, "the body has to be "+typeJSON)
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, http.StatusUnsupportedMediaType, a2abinding.Fail(a2abinding.CodeContentType, "the body has to come as it is, not encoded")
+		return nil, http.StatusUnsupportedMediaType, a2abinding.Fail(a2abinding.CodeContentType, "the body must not be encoded")
 	}
 	if (r.ContentLength < 0 || r.ContentLength > memory.Small) && !f.opts.Served(f.opts.Caller(r)) {
 		w.Header().Set("Connection", "close")

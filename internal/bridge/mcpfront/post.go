@@ -18,7 +18,7 @@ import (
 func (f *Front) post(w http.ResponseWriter, r *http.Request, target string) {
 	switch {
 	case !sendsJSON(r):
-		f.refuse(w, http.StatusUnsupportedMediaType, invalid("the body has to be "+mcpheader.JSON+", as it is"))
+		f.refuse(w, http.StatusUnsupportedMediaType, invalid("the body has to be "+mcpheader.JSON+", not encoded"))
 		return
 	case !accepts(r, mcpheader.JSON, mcpheader.Events):
 		f.refuse(w, http.StatusNotAcceptable, invalid("Accept has to name "+mcpheader.JSON+" and "+mcpheader.Events))
