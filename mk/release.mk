@@ -13,9 +13,17 @@ packages: ## archives, .deb, .rpm, SBOMs and SHA256SUMS for ARCHES, into bin/dis
 reproducible: ## build the packages twice, from two copies of HEAD at different paths, and compare them
 	@GO='$(GO)' VERSION='$(VERSION)' scripts/reproducible.sh
 
+# PREVIOUS is the commit whose package is upgraded from: the last release, or the last commit before
+# there is one.
+PREVIOUS ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse HEAD~1)
+
 .PHONY: package-test
-package-test: packages ## install the .deb in a new Debian root, run it as the unit does, upgrade and purge it (root, debootstrap)
-	@scripts/package-test.sh "$$(ls $(DIST)/*_$$($(GO) env GOARCH).deb)" $(PACKAGE_ROOT)
+package-test: ## two Debian roots, partners, a call, an upgrade from PREVIOUS under traffic, backup, purge, restore (root, debootstrap)
+	@$(build-for) ./examples/mcp-modern
+	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && arch=$$($(GO) env GOARCH) && \
+	git clone -q . "$$work/previous" && git -C "$$work/previous" checkout -q $(PREVIOUS) && \
+	$(MAKE) -s -C "$$work/previous" packages ARCHES=$$arch DIST="$$work/dist.previous" && $(MAKE) -s packages ARCHES=$$arch DIST="$$work/dist" && \
+	scripts/package-test.sh "$$work"/dist/*.deb "$$work"/dist.previous/*.deb $(abspath $(BIN))/mcp-modern $(PACKAGE_ROOT)
 
 RELEASE ?=
 

@@ -20,6 +20,8 @@ echo "packages: manual pages and completions"
 host=$work/host
 GOOS='' "$go" build -o "$host/" ./cmd/...
 version=${VERSION:-$("$host/swpd" version | cut -d' ' -f2)}
+# The package of a later commit has a later version.
+package=${version/-dev+/-dev.$seconds+}
 share=$work/share
 mkdir -p "$share"/man/man1 "$share"/bash-completion/completions "$share"/zsh/site-functions "$share"/fish/vendor_completions.d
 for p in swpd swp-client spec-vector-runner; do
@@ -45,7 +47,7 @@ for arch in "$@"; do
   GOARCH=$arch "$go" build -ldflags "-s -w -X main.version=$version" -o "$tree/bin/" ./cmd/...
   cp -r "$share" "$tree/share"
   for kind in deb rpm; do
-    ARCH=$arch VERSION=$version DIST=$tree $NFPM package --config deploy/package/nfpm.yaml --packager $kind --target "$dist/" >"$work/log" || {
+    ARCH=$arch VERSION=$package DIST=$tree $NFPM package --config deploy/package/nfpm.yaml --packager $kind --target "$dist/" >"$work/log" || {
       cat "$work/log" >&2
       exit 1
     }
