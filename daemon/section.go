@@ -112,7 +112,7 @@ func (d *daemon) sections() []part.Section {
 		rpcbackends.Section(later(&d.backends)),
 		telemetry.LogSection(later(&d.logs)),
 		telemetry.TraceSection(later(&d.traces)),
-		partners.Section(later(&d.partners)),
+		partners.Section(later(&d.partners), func() string { return d.credentials.BundlesState() }),
 	}
 }
 

@@ -22,10 +22,11 @@ import (
 type PlanPartner struct {
 	Name      string   `json:"name"`
 	Identity  string   `json:"identity"`
-	Addresses []string `json:"addresses"` // empty: the partner dials
-	Trust     []string `json:"trust"`     // PEM files; empty: trust.ca
-	Allowed   []string `json:"allowed"`   // patterns of the identities that may use something of the partner
-	Serves    bool     `json:"serves"`    // a rule gives the partner a right here
+	Addresses []string `json:"addresses"`        // empty: the partner dials
+	Trust     []string `json:"trust"`            // PEM files; empty: trust.ca, or Bundle
+	Bundle    string   `json:"bundle,omitempty"` // the source of a trust bundle, and its URL
+	Allowed   []string `json:"allowed"`          // patterns of the identities that may use something of the partner
+	Serves    bool     `json:"serves"`           // a rule gives the partner a right here
 
 	// The bounds on deliveries that wait for it: octets, and number.
 	Queue    config.Size `json:"queue_bytes"`
@@ -69,7 +70,7 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		conf := c.Partners[name]
 		one := PlanPartner{
-			Name: name, Identity: conf.Identity, Addresses: []string{}, Trust: append([]string{}, conf.Trust...),
+			Name: name, Identity: conf.Identity, Addresses: []string{}, Trust: append([]string{}, conf.Trust...), Bundle: strings.TrimSpace(conf.Bundle.Source + " " + conf.Bundle.URL),
 			Allowed: whoMay(&c.Access, func(may *access.Policy) bool {
 				return slices.ContainsFunc(reachable(), func(profile string) bool { return may.Reaches(anyone, profile, name) })
 			}),

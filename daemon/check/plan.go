@@ -305,7 +305,7 @@ func (p *Plan) identity(c *config.Config) error {
 	if away := (*identity.NoSVIDError)(nil); errors.As(err, &away) {
 		p.Identity = cmp.Or(c.Identity.SPIFFEID, "unknown")
 		p.Warnings = append(p.Warnings, away.Error()+". Not checked: the certificate, the own trust domain, and whether a partner has the identity of this endpoint")
-		return identity.CheckBundles(c.Partners)
+		return identity.CheckBundles(c)
 	} else if err != nil {
 		return err
 	}

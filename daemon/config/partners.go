@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/spiffe"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/transport"
 )
 
 // Partners are partners by name, which is the first segment of the names behind them.
@@ -37,6 +39,8 @@ type Partner struct {
 	Profiles   []string  `yaml:"profiles"`   // that it serves; empty: it is asked
 	Extensions bool      `yaml:"extensions"` // it supports targets, sessions and agents without declaring it
 
+	Bundle PartnerBundle `yaml:"bundle"` // source of authorities that change
+
 	Queue       PartnerQueue `yaml:"queue"`
 	ErrorFrames bool         `yaml:"error_frames"`
 	Hints       Hints        `yaml:"hints"`
@@ -48,6 +52,22 @@ type Partner struct {
 
 	Pinned map[string]string `yaml:"pinned"` // digests of the only tools that may be called, by SERVER/TOOL; empty: all may
 }
+
+// PartnerBundle is the source of the authorities of a partner: of its SPIFFE trust domain. If it
+// is empty they are those of Trust; else those of Trust are in use until there is a bundle.
+type PartnerBundle struct {
+	Source     string   `yaml:"source" choice:"https_web,https_spiffe,workload_api"`
+	URL        string   `yaml:"url"`         // of the bundle endpoint
+	EndpointID string   `yaml:"endpoint_id"` // of an endpoint of https_spiffe
+	CA         []string `yaml:"ca"`          // PEM bundles for an endpoint of https_web; empty: those of the system
+}
+
+// Values of partners.<name>.bundle.source.
+const (
+	BundleWeb      = "https_web"
+	BundleSPIFFE   = "https_spiffe"
+	BundleWorkload = "workload_api"
+)
 
 // PartnerRule is an AccessRule for the identity of its partner.
 type PartnerRule struct {
@@ -82,7 +102,7 @@ const (
 
 func (c *Config) resolvePartners(dir string) {
 	for _, p := range c.Partners {
-		for _, files := range [][]string{p.Trust, p.CRL} {
+		for _, files := range [][]string{p.Trust, p.CRL, p.Bundle.CA} {
 			for i, file := range files {
 				if file != "" && !filepath.IsAbs(file) {
 					files[i] = filepath.Join(dir, file)
@@ -131,6 +151,7 @@ func (c *Config) checkPartners(p *problems) {
 		if len(conf.CRL) > 0 && len(conf.Trust) == 0 {
 			p.add(key+".crl", "is set without trust; name lists of the authorities of trust.ca in trust.crl")
 		}
+		c.checkBundle(p, key, &conf)
 		for i, profile := range conf.Profiles {
 			if !slices.ContainsFunc(all.Tables(), func(t *profiles.Profile) bool { return t.Name == profile }) {
 				p.add(fmt.Sprintf("%s.profiles[%d]", key, i), "%.64q is no profile that goes to a partner", profile)
@@ -150,6 +171,51 @@ func (c *Config) checkPartners(p *problems) {
 		if !conf.ReviewBy.IsZero() && !conf.ValidUntil.IsZero() && conf.ValidUntil.Before(conf.ReviewBy.Time) {
 			p.add(key+".review_by", "%s is after valid_until, %s, when the partnership ends; set an earlier date", conf.ReviewBy, conf.ValidUntil)
 		}
+	}
+}
+
+// checkBundle checks the source of the authorities of a partner.
+func (c *Config) checkBundle(p *problems, key string, conf *Partner) {
+	b, domain := conf.Bundle, transport.TrustDomain(conf.Identity)
+	key += ".bundle"
+	if b.Source == "" {
+		if b.URL != "" || b.EndpointID != "" || len(b.CA) > 0 {
+			p.add(key+".source", "missing; want %s, %s or %s", BundleWeb, BundleSPIFFE, BundleWorkload)
+		}
+		return
+	}
+	if domain == "" {
+		p.add(key, "is that of a SPIFFE trust domain, and %.200q is not a SPIFFE ID; use trust", conf.Identity)
+	}
+	if len(conf.CRL) > 0 {
+		p.add(key, "is set beside crl, whose authorities are in files; leave one out")
+	}
+	if b.Source == BundleWorkload {
+		if c.Identity.SPIFFE == "" {
+			p.add(key+".source", "is %s without identity.spiffe, which names the Workload API", b.Source)
+		}
+		if b.URL != "" || len(conf.Trust) > 0 {
+			p.add(key, "has a url, or trust beside it, which are not used with the source %s", b.Source)
+		}
+	} else if err := spiffe.CheckEndpoint(b.URL); err != nil {
+		p.add(key+".url", "%v", err)
+	}
+	if b.Source == BundleSPIFFE {
+		p.checkSPIFFEID(key+".endpoint_id", b.EndpointID)
+		if transport.TrustDomain(b.EndpointID) != domain {
+			p.add(key+".endpoint_id", "%.200q is not of the trust domain %.200q, whose bundle verifies it", b.EndpointID, domain)
+		}
+		if len(conf.Trust) == 0 {
+			p.add(key, "needs trust beside it, the authorities that verify the endpoint until the first bundle is here")
+		}
+	} else if b.EndpointID != "" {
+		p.add(key+".endpoint_id", "is for the source %s", BundleSPIFFE)
+	}
+	if b.Source != BundleWeb && len(b.CA) > 0 {
+		p.add(key+".ca", "is for the source %s", BundleWeb)
+	}
+	for i, file := range b.CA {
+		readable(p, fmt.Sprintf("%s.ca[%d]", key, i), file)
 	}
 }
 

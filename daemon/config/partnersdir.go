@@ -171,8 +171,7 @@ func resolveIn(entry *yaml.Node, dir string) {
 	if err != nil {
 		return // the main file cannot be resolved either
 	}
-	for _, key := range []string{"trust", "crl"} {
-		list := under(entry, key)
+	for _, list := range []*yaml.Node{under(entry, "trust"), under(entry, "crl"), under(under(entry, "bundle"), "ca")} {
 		if list == nil || list.Kind != yaml.SequenceNode {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,9 @@ type Credentials struct {
 	now func() time.Time
 	log *zap.Logger
 	api *workload.Source // gives the certificate; nil: it is in files
+
+	kept      string // directory of the bundles that were fetched
+	endpoints endpoints
 
 	away    part.Fault             // why api cannot be used now
 	current atomic.Pointer[loaded] // replaced by one goroutine at a time
@@ -61,6 +65,7 @@ type bundles struct {
 	pools    map[string]*x509.CertPool // by identity
 	all      *x509.CertPool            // all of them
 	names    map[string]string         // of partners, by identity
+	rolling  map[string]config.Partner // with a source of their bundle, by name
 	anchors  string                    // content, to detect changes
 	vouching []Anchor
 	lists    Lists
@@ -86,11 +91,12 @@ func FilesOf(c *config.Config) Files {
 	return Files{c.Identity.Cert, c.Identity.Key, c.Trust.CA, c.Trust.CRL}
 }
 
-// bundlesOf returns the bundles of partners with a trust list, by identity.
+// bundlesOf returns the bundles of partners with a trust list, or with a source of their bundle, by
+// identity.
 func bundlesOf(conf config.Partners) map[string][]string {
 	files := make(map[string][]string)
 	for _, p := range conf {
-		if len(p.Trust) > 0 {
+		if len(p.Trust) > 0 || p.Bundle.Source != "" {
 			files[p.Identity] = p.Trust
 		}
 	}
@@ -126,7 +132,7 @@ func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
 }
 
 func open(ctx context.Context, c *config.Config, now func() time.Time, log *zap.Logger, wait time.Duration) (*Credentials, error) {
-	cr := &Credentials{now: now, log: log}
+	cr := &Credentials{now: now, log: log, kept: filepath.Join(c.Data, "bundles")}
 	var err error
 	if cr.api, err = openAPI(ctx, &c.Identity, wait); err != nil {
 		return nil, err
@@ -212,6 +218,7 @@ func BundleFiles(c *config.Config) (files []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		files = append(files, c.Partners[name].CRL...)
+		files = append(files, c.Partners[name].Bundle.CA...)
 	}
 	return files
 }
@@ -219,11 +226,16 @@ func BundleFiles(c *config.Config) (files []string) {
 // PrepareBundles reads the bundles of partners. commit puts them in force, and reports
 // whether they differ from the previous ones.
 func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (changed bool), err error) {
-	theirs, err := readBundles(conf)
+	next, err := c.endpointsOf(conf)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := c.readBundles(conf, next)
 	if err != nil {
 		return nil, err
 	}
 	return func() bool {
+		c.endpoints.replace(next)
 		old := c.current.Load()
 		c.current.Store(old.with(theirs))
 		return old.partners.anchors != theirs.anchors
@@ -239,7 +251,12 @@ func (c *Credentials) read(conf *config.Config) (*loaded, error) {
 	if err := NotSelf(conf.Partners, l.identity); err != nil {
 		return nil, err
 	}
-	theirs, err := readBundles(conf.Partners)
+	next, err := c.endpointsOf(conf.Partners)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := c.readBundles(conf.Partners, next)
+	c.endpoints.replace(next)
 	return l.with(theirs), err
 }
 
@@ -277,7 +294,7 @@ func (l *loaded) readPair(f Files, now time.Time) error {
 	}
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 	if err != nil {
-		return fmt.Errorf("identity: %s and %s: %w", f.Cert, f.Key, plain(err))
+		return fmt.Errorf("identity: %s and %s: %w", f.Cert, f.Key, unquoted(err))
 	}
 	id, err := transport.Identity(pair.Leaf)
 	if err != nil {
@@ -291,16 +308,36 @@ func (l *loaded) readPair(f Files, now time.Time) error {
 	return nil
 }
 
-// CheckBundles reads the bundles of partners and returns the first fault in them.
-func CheckBundles(conf config.Partners) error {
-	_, err := readBundles(conf)
+// CheckBundles reads the bundles of the partners of a configuration and returns the first fault in
+// them.
+func CheckBundles(conf *config.Config) error {
+	c := &Credentials{kept: filepath.Join(conf.Data, "bundles")}
+	next, err := c.endpointsOf(conf.Partners)
+	if err == nil {
+		_, err = c.readBundles(conf.Partners, next)
+	}
 	return err
 }
 
+// endpointsOf returns the bundle endpoints of partners, by name.
+func (c *Credentials) endpointsOf(conf config.Partners) (map[string]*endpoint, error) {
+	next := make(map[string]*endpoint)
+	for name, p := range conf {
+		e, err := c.endpointOf(name, &p)
+		if err != nil {
+			return nil, err
+		}
+		if e != nil {
+			next[name] = e
+		}
+	}
+	return next, nil
+}
+
 // readBundles reads the bundles of single identities.
-func readBundles(conf config.Partners) (b bundles, err error) {
+func (c *Credentials) readBundles(conf config.Partners, next map[string]*endpoint) (b bundles, err error) {
 	files := bundlesOf(conf)
-	b.names = make(map[string]string)
+	b.names, b.rolling = make(map[string]string), make(map[string]config.Partner)
 	for name, p := range conf {
 		b.names[p.Identity] = name
 	}
@@ -308,6 +345,19 @@ func readBundles(conf config.Partners) (b bundles, err error) {
 	for _, identity := range slices.Sorted(maps.Keys(files)) {
 		pool := x509.NewCertPool()
 		b.anchors += "\n" + identity + "\n"
+		if p := conf[b.names[identity]]; p.Bundle.Source != "" {
+			b.rolling[b.names[identity]] = p
+			list, from := c.rolling(&p, next[b.names[identity]])
+			for _, cert := range list {
+				pool.AddCert(cert)
+				b.all.AddCert(cert)
+				b.vouching = append(b.vouching, Anchor{partner: b.names[identity], file: from, cert: cert, rolling: true})
+				b.anchors += string(cert.Raw)
+			}
+			if len(list) > 0 {
+				files[identity] = nil // for the time without a bundle only
+			}
+		}
 		for _, name := range files[identity] {
 			anchors, octets, err := AddBundle(pool, b.names[identity], name)
 			if err != nil {
@@ -332,8 +382,8 @@ func readBundles(conf config.Partners) (b bundles, err error) {
 	return b, nil
 }
 
-// plain removes quotations of a file from an error of the library.
-func plain(err error) error {
+// unquoted removes quotations of a file from an error of the library.
+func unquoted(err error) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err
 	}

@@ -104,7 +104,7 @@ func (c *Credentials) others() (list []string) {
 	if away := c.apiWarning(); away != "" {
 		list = append(list, away)
 	}
-	return slices.Concat(list, c.anchorWarnings(), c.listWarnings())
+	return slices.Concat(list, c.bundleWarnings(), c.anchorWarnings(), c.listWarnings())
 }
 
 // Ends reports whether the certificate of a peer expires soon.
@@ -140,6 +140,7 @@ func InfoOf(anchors []Anchor, now time.Time) (list []Info) {
 var (
 	ownExpiry       = prometheus.NewDesc("swpd_certificate_expiry_timestamp_seconds", "When the certificate of this endpoint ends.", nil, nil)
 	apiUp           = prometheus.NewDesc("swpd_workload_api_up", "1 while the SPIFFE Workload API gives the certificate of this endpoint.", nil, nil)
+	bundleFetched   = prometheus.NewDesc("swpd_partner_bundle_fetched_timestamp_seconds", "When the trust bundle of the partner was fetched last.", []string{"partner"}, nil)
 	authorityExpiry = prometheus.NewDesc("swpd_partner_authority_expiry_timestamp_seconds", "When the first authority in the trust of the partner ends.", []string{"partner"}, nil)
 )
 
@@ -150,6 +151,7 @@ func (c *Credentials) Collectors() []prometheus.Collector { return []prometheus.
 func (c *Credentials) Describe(ch chan<- *prometheus.Desc) {
 	ch <- ownExpiry
 	ch <- apiUp
+	ch <- bundleFetched
 	ch <- authorityExpiry
 }
 
@@ -164,9 +166,14 @@ func (c *Credentials) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(apiUp, prometheus.GaugeValue, up)
 	}
+	for _, e := range c.endpoints.list() {
+		if b := e.State().Bundle; b != nil {
+			ch <- Expiry(bundleFetched, b.Fetched, e.name)
+		}
+	}
 	first := make(map[string]time.Time)
 	for _, a := range l.list() {
-		if t, ok := first[a.partner]; a.partner != "" && (!ok || a.cert.NotAfter.Before(t)) {
+		if t, ok := first[a.partner]; a.partner != "" && !a.rolling && (!ok || a.cert.NotAfter.Before(t)) {
 			first[a.partner] = a.cert.NotAfter
 		}
 	}
@@ -175,7 +182,7 @@ func (c *Credentials) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Expiry is a metric that says when a certificate ends.
+// Expiry is a metric whose value is a time, such as the end of a certificate.
 func Expiry(desc *prometheus.Desc, t time.Time, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(t.Unix()), labels...)
 }

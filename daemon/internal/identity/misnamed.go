@@ -118,7 +118,10 @@ func (c *Credentials) Explain(ev *transport.SecurityEvent) (why error, do string
 	case ok:
 		return misnamed, misnamed.do()
 	case errors.As(ev.Err, new(x509.UnknownAuthorityError)):
-		if name := c.current.Load().partners.names[ev.Identity]; name != "" {
+		b := &c.current.Load().partners
+		if name := b.names[ev.Identity]; b.rolling[name].Bundle.Source != "" {
+			return ev.Err, "the trust bundle of the partner lacks this authority; if it is new, swpd reload fetches the bundle at once, and else the partner has to publish it there"
+		} else if name != "" {
 			return ev.Err, "if you trust this authority, add its certificate to partners." + name + ".trust, then run swpd reload"
 		}
 		return ev.Err, "for another organisation: make it a partner, with the authority that its swpd cert bundle prints in partners.NAME.trust (partners.md); for a program of your own: add its authority to trust.ca"

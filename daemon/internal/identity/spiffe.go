@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -73,9 +74,12 @@ func (c *Credentials) State() string {
 	return strconv.FormatUint(c.api.Version(), 10)
 }
 
-// Serve implements part.Part: it logs when the Workload API cannot be used, and when it can
-// again.
+// Serve implements part.Part: it refreshes the bundles of partners, and logs when the Workload
+// API cannot be used, and when it can again.
 func (c *Credentials) Serve(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { c.endpoints.serve(ctx) })
 	if c.api == nil {
 		return
 	}

@@ -460,6 +460,8 @@ const (
 type Status struct {
 	partner.Status
 	Queue Queue `json:"queue"`
+
+	Bundle *identity.BundleStatus `json:"bundle,omitempty"` // nil: the trust of the partner is in files
 }
 
 // Queue describes the deliveries that wait for a partner.
@@ -482,7 +484,7 @@ type Held struct {
 func (p *Partners) Status() []Status {
 	list := []Status{} // not nil: JSON would show null
 	for _, link := range p.directory.Links() {
-		s := Status{Status: link.Status()}
+		s := Status{Status: link.Status(), Bundle: p.o.Credentials.BundleOf(link.Name())}
 		s.Failure = boundlog.Clean(s.Failure)
 		deliveries := p.o.Served.Set().Relay
 		s.Queue.Messages, s.Queue.Octets = deliveries.Waiting(link.Name())
@@ -571,13 +573,16 @@ func (p *Partners) Shown() (list []certinfo.Info) {
 }
 
 // Section is the reloadable part of the configuration: the links and the trust bundles of
-// partners.
-func Section(prepare part.Prepare) part.Section {
-	return part.Section{Name: "partners", Stays: "the old ones stay", Keys: []string{"partners"}, Files: identity.BundleFiles, Prepare: prepare, State: standing}
+// partners. bundles is Credentials.BundlesState, for Credentials that are made later.
+func Section(prepare part.Prepare, bundles func() string) part.Section {
+	return part.Section{
+		Name: "partners", Stays: "the old ones stay", Keys: []string{"partners"}, Files: identity.BundleFiles, Prepare: prepare,
+		// It also changes when a partner ends by its date, and when a warning of a date begins.
+		State: func(c *config.Config) string {
+			return strings.Join(c.Partners.Terms(time.Now()), "\n") + bundles()
+		},
+	}
 }
-
-// standing changes when a partner ends by its date, and when a warning of a date begins.
-func standing(c *config.Config) string { return strings.Join(c.Partners.Terms(time.Now()), "\n") }
 
 // Prepare reads the trust bundles of the partners. The links change after connected peers
 // were checked against these bundles.

@@ -240,6 +240,9 @@ func printPlan(out io.Writer, p *check.Plan, by basis) error {
 		if len(one.Trust) > 0 {
 			row("\ttrust\t%s", strings.Join(one.Trust, " "))
 		}
+		if one.Bundle != "" {
+			row("\tbundle\t%s, which check does not ask", one.Bundle)
+		}
 	}
 	printHTTP(row, &p.HTTP)
 	services("RPC backend", p.Backends)

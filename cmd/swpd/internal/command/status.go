@@ -278,6 +278,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 			continue
 		}
 		row("partner", "%s: %s, since %s", p.Name, state, p.Since.Format(time.RFC3339))
+		if b := p.Bundle; b != nil {
+			row("", "trust bundle: %s", b.Line(time.Now()))
+		}
 		if p.Queue.Messages > 0 {
 			row("", "waiting for it: %s, %s", plain.Count(p.Queue.Messages, "delivery"), plain.Count(p.Queue.Octets, "octet"))
 			if h := p.Queue.Held; h != nil {

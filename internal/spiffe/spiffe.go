@@ -30,3 +30,12 @@ func Socket(address string) (string, error) {
 	}
 	return address, nil
 }
+
+// CheckEndpoint returns why a bundle endpoint cannot have a URL.
+func CheckEndpoint(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.Opaque != "" || u.User != nil || u.Fragment != "" {
+		return fmt.Errorf("%.200q is not the URL of a bundle endpoint, want https://host/path without a user and a fragment", text)
+	}
+	return nil
+}
