@@ -13,7 +13,8 @@
 //     400 MiB in its store, and mcp stdio is idle for ten idle limits of a connection;
 //   - the first hour is run as the documents print it, the conformance targets and their
 //     archive, the stores at durability process, and the crash test of two organisations
-//     (Release).
+//     (Release);
+//   - a store of 400 MiB is migrated, once interrupted, with its time and memory (Release).
 package effort
 
 import (
