@@ -169,7 +169,9 @@ func TestChartRefusesWithTheReason(t *testing.T) {
 		"an unknown key below":       {"metrics.tocken=x", "additional properties 'tocken' not allowed"},
 		"no image":                   {"image.repository=", "image.repository: missing; no image is published"},
 		"no identity":                {"identity.secret=", "identity: missing; name a Secret"},
-		"two identities":             {"identity.certManager.uri=spiffe://a.example/b", "identity: secret and certManager are two identities"},
+		"two identities":             {"identity.certManager.uri=spiffe://a.example/b", "identity: secret, certManager and spiffe are different identities"},
+		"metrics without a key":      {"identity.secret=,identity.spiffe.socket=a.sock,metrics.enabled=true,metrics.tokenDigests={8766b9cb08e6040b704f1e3ee1e186efccf2635b1d2634d6525333007e6aeae1}", "metrics.tls: missing"},
+		"a socket elsewhere":         {"identity.secret=,identity.spiffe.socket=../a.sock", "at '/identity/spiffe/socket'"},
 		"a key of the chart":         {"config.health=off", "config.health: the chart sets it"},
 		"no listener":                {"listeners.tls.port=0,listeners.quic.port=0", "listeners: a port of tls or quic has to be other than 0"},
 		"a port of root":             {"health.port=1023", "health/port"},
@@ -331,6 +333,36 @@ func TestCertificateIsAnIdentity(t *testing.T) {
 	}
 	if !slices.Contains(spec.Usages, cm.UsageServerAuth) || !slices.Contains(spec.Usages, cm.UsageClientAuth) {
 		t.Errorf("usages %v: swpd accepts connections, and opens them", spec.Usages)
+	}
+}
+
+// The socket in the configuration is in the volume of the driver, and no Secret with a key of the endpoint is mounted.
+func TestSocketOfSPIFFEIsMounted(t *testing.T) {
+	t.Parallel()
+	r := render(t, sets(t)["spiffe"]...)
+	var c struct {
+		Identity struct{ SPIFFE string }
+		Trust    any
+	}
+	if err := strict.Unmarshal([]byte(r.Secret.StringData["swpd.yaml"]), &c); err != nil {
+		t.Fatal(err)
+	}
+	mounts := r.container(t).VolumeMounts
+	i := slices.IndexFunc(mounts, func(m core.VolumeMount) bool {
+		return "unix://"+m.MountPath+"/spire-agent.sock" == c.Identity.SPIFFE
+	})
+	if i < 0 || !mounts[i].ReadOnly || c.Trust != nil {
+		t.Fatalf("identity %+v, trust %v, mounts %+v", c.Identity, c.Trust, mounts)
+	}
+	volumes := r.StatefulSet.Spec.Template.Spec.Volumes
+	j := slices.IndexFunc(volumes, func(v core.Volume) bool { return v.Name == mounts[i].Name })
+	if j < 0 || volumes[j].CSI == nil || volumes[j].CSI.Driver != "csi.spiffe.io" || volumes[j].CSI.ReadOnly == nil || !*volumes[j].CSI.ReadOnly {
+		t.Errorf("volumes %+v", volumes)
+	}
+	for _, source := range projected(t, r).Sources {
+		if name := source.Secret.Name; name != r.Secret.Name && name != "east-metrics" {
+			t.Errorf("the Secret %s is mounted", name)
+		}
 	}
 }
 

@@ -16,16 +16,24 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{/* The Secret with the certificate of the endpoint, or nothing with SPIFFE. */}}
 {{- define "swpd.identitySecret" -}}
 {{- with .Values.identity -}}
-{{- if and .secret .certManager -}}
-{{- fail "identity: secret and certManager are two identities; name one" -}}
+{{- if not (or .secret .certManager .spiffe) -}}
+{{- fail "identity: missing; name a Secret with tls.crt, tls.key and ca.crt in identity.secret, an issuer in identity.certManager, or a socket in identity.spiffe" -}}
+{{- else if or (and .secret .certManager) (and .secret .spiffe) (and .certManager .spiffe) -}}
+{{- fail "identity: secret, certManager and spiffe are different identities; choose one" -}}
 {{- else if .certManager -}}
 {{- include "swpd.fullname" $ }}-identity
 {{- else -}}
-{{- required "identity: missing; name a Secret with tls.crt, tls.key and ca.crt in identity.secret, or an issuer in identity.certManager" .secret -}}
+{{- .secret -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of the metrics. */}}
+{{- define "swpd.metricsSecret" -}}
+{{- required "metrics.tls: missing; an identity of SPIFFE has no Secret that the metrics could use" (default (include "swpd.identitySecret" .) .Values.metrics.tls) -}}
 {{- end -}}
 
 {{- define "swpd.serviceAccount" -}}
@@ -57,15 +65,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   {{- if ne $port "0" -}}{{- $_ := set $tcp $port $key -}}{{- end -}}
 {{- end -}}
 {{- $set := dict
-  "identity" (dict "cert" "identity/tls.crt" "key" "identity/tls.key")
-  "trust" (dict "ca" (list "identity/ca.crt"))
   "listeners" $listeners
   "admin" "127.0.0.1:7780"
   "health" (printf "0.0.0.0:%d" (int .Values.health.port))
   "data" "/var/lib/swpd" -}}
+{{- with .Values.identity.spiffe -}}
+  {{- $socket := required "identity.spiffe.socket: missing; name the socket in the volume of the driver, such as spire-agent.sock" .socket -}}
+  {{- $identity := dict "spiffe" (printf "unix:///spiffe-workload-api/%s" $socket) -}}
+  {{- with .id -}}{{- $_ := set $identity "spiffe_id" . -}}{{- end -}}
+  {{- $_ := set $set "identity" $identity -}}
+{{- else -}}
+  {{- $_ := set $set "identity" (dict "cert" "identity/tls.crt" "key" "identity/tls.key") -}}
+  {{- $_ := set $set "trust" (dict "ca" (list "identity/ca.crt")) -}}
+{{- end -}}
 {{- with .Values.metrics -}}
   {{- if .enabled -}}
     {{- if not .tokenDigests -}}{{- fail "metrics.tokenDigests: missing; printf %s TOKEN | sha256sum" -}}{{- end -}}
+    {{- $_ := include "swpd.metricsSecret" $ -}}
     {{- $dir := ternary "metrics" "identity" (ne .tls "") -}}
     {{- $_ := set $set "metrics" (dict "address" (printf "0.0.0.0:%d" (int .port)) "tokens" .tokenDigests
       "tls" (dict "cert" (printf "%s/tls.crt" $dir) "key" (printf "%s/tls.key" $dir))) -}}
