@@ -52,7 +52,8 @@ func parse(file, out string, source []byte) *page {
 	return p
 }
 
-// resolve points the links of the page to pages and files of the site. Files that links and
+// resolve points the links of the page to pages and files of the site; a link whose text is
+// the name of a document shows its title. Files that links and
 // images name are added to made. The link to another file of the repository becomes its text.
 func (p *page) resolve(root fs.FS, pages []*page, made map[string][]byte) error {
 	var faults []error
@@ -90,6 +91,10 @@ func (p *page) resolve(root fs.FS, pages []*page, made map[string][]byte) error 
 				faults = append(faults, fmt.Errorf("%s: link %q: there is no such heading", p.file, dest))
 			}
 			*to = []byte(strings.TrimSuffix(o.out+"#"+fragment, "#"))
+			if isLink && p.words(n) == path.Base(name) { // the title says more than the file
+				link.RemoveChildren(link)
+				link.AppendChild(link, ast.NewString([]byte(o.title)))
+			}
 			return ast.WalkContinue, nil
 		}
 		switch info, err := fs.Stat(root, file); {

@@ -179,17 +179,17 @@ func TestMistakesInDocumentsAreErrors(t *testing.T) {
 		"html in a line":   {"# A\n\na <b>word</b>\n", "1", "HTML is not shown"},
 		"a version":        {"# A\n", "../x", "want letters"},
 		"no version":       {"# A\n", "", "want letters"},
-		"nothing is wrong": {"# A\n\n<!-- x -->\n\n[x](other.md#b-c), [y](../cmd/x.go) and [z](https://example.org)\n", "1", ""},
+		"nothing is wrong": {"# A\n\n<!-- x -->\n\n[x](other.md#b-c), [y](../cmd/x.go), [other.md](other.md) and [z](https://example.org)\n", "1", ""},
 	} {
 		out := t.TempDir()
 		err := Build(fstest.MapFS{
-			"docs/README.md": {Data: []byte(test.readme)}, "docs/other.md": {Data: []byte("# Other\n\n## B, `c`\n")}, "cmd/x.go": {Data: []byte("package x\n")},
+			"docs/README.md": {Data: []byte(test.readme)}, "docs/other.md": {Data: []byte("# Other & more\n\n## B, `c`\n")}, "cmd/x.go": {Data: []byte("package x\n")},
 		}, out, test.version)
 		switch files := read(t, out); {
 		case test.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case test.want == "":
-			if page := files["1/index.html"]; !strings.Contains(page, `<a href="other.html#b-c">x</a>, y and <a href="https://example.org">z</a>`) {
+			if page := files["1/index.html"]; !strings.Contains(page, `<a href="other.html#b-c">x</a>, y, <a href="other.html">Other &amp; more</a> and <a href="https://example.org">z</a>`) {
 				t.Errorf("%s: the page is\n%s", name, page)
 			}
 		case err == nil || !strings.Contains(err.Error(), test.want):
