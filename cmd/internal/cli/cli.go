@@ -51,17 +51,19 @@ type Program struct {
 }
 
 // Main runs a command line and returns the exit code. It takes over SIGINT and
-// SIGTERM: the first ends the context of the command, and the exit code is then that
-// of UntilStopped.
+// SIGTERM: the first ends the context of the command and a Read of its standard input, and
+// the exit code is then that of UntilStopped.
 func (p *Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := p.Root
 	root.SetArgs(args)
-	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	p.prepare() // completion takes the output that is set by now
 	s := listen()
 	defer s.stop()
+	in := newInput(s.ctx, stdin)
+	defer func() { _ = in.Close() }() // it is read
+	root.SetIn(in)
 	cmd, err := root.ExecuteContextC(s.ctx)
 	code := p.code(cmd, s, err)
 	if err == nil || code == ExitOK || s.expected(cmd, err) || errors.Is(err, ErrPrinted) {

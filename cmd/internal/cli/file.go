@@ -6,6 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
+
+	"golang.org/x/term"
 )
 
 // ReadFile is os.ReadFile for a file that the command line names. If the file cannot be
@@ -39,15 +42,42 @@ func Unreadable(err error) error {
 	return err
 }
 
-// Input returns standard input, for a command that reads it to the end. A Read ends when ctx does. A Read of
-// stdin itself could wait for ever at a pipe or a terminal; the one under way when ctx ends continues on
-// a goroutine until Close and the next octet.
-func Input(ctx context.Context, stdin io.Reader) io.ReadCloser {
-	r, w := io.Pipe()
-	go func() {
-		_, err := io.Copy(w, stdin)
-		_ = w.CloseWithError(err) // it returns no error
-	}()
-	context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
-	return r
+// input is standard input, of which a Read ends when ctx does: one of stdin itself could wait
+// for ever at a pipe or a terminal. Nothing is read before the first Read. The one under way
+// when ctx ends continues on a goroutine until Close and the next octet.
+type input struct {
+	ctx   context.Context
+	stdin io.Reader
+	begin sync.Once
+	r     *io.PipeReader
+	w     *io.PipeWriter
+}
+
+func newInput(ctx context.Context, stdin io.Reader) *input {
+	in := &input{ctx: ctx, stdin: stdin}
+	in.r, in.w = io.Pipe()
+	return in
+}
+
+func (in *input) Read(b []byte) (int, error) {
+	in.begin.Do(func() {
+		go func() {
+			_, err := io.Copy(in.w, in.stdin)
+			_ = in.w.CloseWithError(err) // it returns no error
+		}()
+		context.AfterFunc(in.ctx, func() { _ = in.w.CloseWithError(context.Cause(in.ctx)) })
+	})
+	return in.r.Read(b)
+}
+
+// Close makes further Reads fail.
+func (in *input) Close() error { return in.r.Close() }
+
+// IsTerminal reports whether the standard input of a command is a terminal.
+func IsTerminal(stdin io.Reader) bool {
+	if in, ok := stdin.(*input); ok {
+		stdin = in.stdin
+	}
+	f, ok := stdin.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

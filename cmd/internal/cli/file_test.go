@@ -1,4 +1,4 @@
-package cli_test
+package cli
 
 import (
 	"context"
@@ -6,23 +6,29 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"github.com/slimwire/swp/cmd/internal/cli"
 )
 
 func TestInputEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	silent, writer := io.Pipe() // nobody writes
 	defer writer.Close()
-	in := cli.Input(ctx, silent)
+	in := newInput(ctx, silent)
 	defer in.Close()
 	cancel()
 	if _, err := io.ReadAll(in); !errors.Is(err, context.Canceled) {
 		t.Errorf("ReadAll: %v, want the error of the context", err)
 	}
-	whole := cli.Input(t.Context(), strings.NewReader("octets"))
+	whole := newInput(t.Context(), strings.NewReader("octets"))
 	defer whole.Close()
 	if octets, err := io.ReadAll(whole); string(octets) != "octets" || err != nil {
 		t.Errorf("ReadAll = %q, %v", octets, err)
+	}
+}
+
+func TestACommandThatDoesNotReadLeavesItsInputToTheShell(t *testing.T) {
+	shared := strings.NewReader("the next command")
+	in := newInput(t.Context(), shared)
+	if err := in.Close(); err != nil || shared.Len() != len("the next command") {
+		t.Errorf("%d octets are left, %v", shared.Len(), err)
 	}
 }

@@ -53,7 +53,7 @@ type flags struct {
 
 // Main runs the command line and returns the exit code.
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	f := &flags{in: stdin, out: stdout, errOut: stderr}
+	f := &flags{out: stdout, errOut: stderr}
 	p := cli.Program{
 		Root: newRoot(f), Version: version, Arguments: usageArguments(), Effect: inEffect, Before: f.before, Code: exitCode, Describe: f.report,
 	}
@@ -67,6 +67,7 @@ func (f *flags) before(cmd *cobra.Command) error {
 	if err := f.checkEffect(cmd); err != nil {
 		return err
 	}
+	f.in = cmd.InOrStdin()
 	f.partners, f.running = strings.Contains(cmd.Use, addrPartner), cmd
 	chain, err := parseChain("--chain", f.chain)
 	if err == nil && len(chain) > 0 {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/certinfo"
@@ -506,7 +505,7 @@ func (a *acceptance) agree(cmd *cobra.Command) error {
 		return nil
 	}
 	in := cmd.InOrStdin()
-	if f, is := in.(*os.File); !is || !term.IsTerminal(int(f.Fd())) {
+	if !cli.IsTerminal(in) {
 		return cli.Usagef("nobody can be asked, because standard input is no terminal: use --yes and --fingerprint, with the one that the partner has told")
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Does the partner name the same fingerprint, and is this what you want? [y/N] ")

@@ -126,7 +126,7 @@ func importStore(cmd *cobra.Command, config, name, command, told string, asJSON 
 	}
 	var from io.ReadCloser
 	if name == "-" {
-		from = cli.Input(cmd.Context(), cmd.InOrStdin())
+		from = io.NopCloser(cmd.InOrStdin())
 	} else if from, err = cli.Open(name); err != nil {
 		return err
 	}
