@@ -25,7 +25,7 @@ func newPartnerPin() *cobra.Command {
 		Long: `List the tools of a partner as the running swpd reads them, and which of them are pinned,
 have changed since, or are gone. With --accept, pin a tool by the digest of its descriptor:
 name, description and schema. While tools of a partner are pinned, calls of others, and of tools
-that have changed, are refused before they are sent.
+that have changed, are refused before they are sent. The last pin is not removed by this command.
 
 Exit codes: 0; 1 if a pinned tool has changed or is gone, or if the tools cannot be read.`,
 		Example: `  swpd partner pin acme --config swpd.yaml
@@ -54,6 +54,9 @@ Exit codes: 0; 1 if a pinned tool has changed or is gone, or if the tools cannot
 			return err
 		}
 		if !*all && len(*accept) == 0 {
+			if len(tools) == 0 {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "swpd: partner %s lists no tools\n", name)
+			}
 			return printTools(cmd.OutOrStdout(), tools, *asJSON)
 		}
 		pins, err := pinned(p.conf.Partners[name].Pinned, tools, *accept, *all)
@@ -107,6 +110,9 @@ func pinned(pins map[string]string, tools []daemon.PinnedTool, accept []string, 
 		default:
 			next[tool] = t.Digest
 		}
+	}
+	if len(next) == 0 {
+		return nil, cli.Usagef("this leaves no tool pinned, and then every tool of the partner may be called; if that is meant, remove pinned from its file")
 	}
 	return next, nil
 }
