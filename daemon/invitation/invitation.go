@@ -4,6 +4,7 @@ package invitation
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -31,6 +32,7 @@ const (
 // Invitation invites an endpoint.
 type Invitation struct {
 	Version   int                  `json:"version"`
+	ID        string               `json:"id"`        // random, so that no two invitations have the same fingerprint
 	Name      string               `json:"name"`      // of the endpoint that invites, as it proposes
 	Identity  string               `json:"identity"`  // of that endpoint
 	Addresses []string             `json:"addresses"` // to dial; none: it dials
@@ -48,7 +50,7 @@ type Invitation struct {
 
 // New makes an invitation from the description of an endpoint.
 func New(name string, b *certinfo.Bundle, offers []config.PartnerRule, until time.Time) *Invitation {
-	i := &Invitation{Version: Version, Name: name, Identity: b.Identity, Addresses: []string{}, Offers: offers, Until: until.UTC().Truncate(time.Second)}
+	i := &Invitation{Version: Version, ID: rand.Text(), Name: name, Identity: b.Identity, Addresses: []string{}, Offers: offers, Until: until.UTC().Truncate(time.Second)}
 	for _, a := range b.Addresses {
 		i.Addresses = append(i.Addresses, a.String())
 	}
@@ -114,7 +116,7 @@ func (i *Invitation) check() error {
 	if len(i.Addresses) > maxAddresses || len(i.Offers) > maxOffers {
 		return fmt.Errorf("has more than %d addresses or %d offers", maxAddresses, maxOffers)
 	}
-	texts := []string{i.Name, i.Identity, i.Answers}
+	texts := []string{i.ID, i.Name, i.Identity, i.Answers}
 	texts = append(texts, i.Addresses...)
 	for _, r := range i.Offers {
 		for _, list := range [][]string{r.For, r.Profile, r.Operation, r.Name} {
@@ -126,8 +128,8 @@ func (i *Invitation) check() error {
 			return fmt.Errorf("has a text of more than %d octets", maxText)
 		}
 	}
-	if i.Identity == "" || i.Until.IsZero() {
-		return errors.New("names no identity, or no end")
+	if i.ID == "" || i.Identity == "" || i.Until.IsZero() {
+		return errors.New("names no identity, no id, or no end")
 	}
 	_, err := i.Bundle()
 	return err

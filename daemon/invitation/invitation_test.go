@@ -36,6 +36,18 @@ func made(t testing.TB, until time.Time) *invitation.Invitation {
 	return invitation.New("acme", b, []config.PartnerRule{{Profile: config.List{"rpc"}, Name: config.List{"find<1>&"}}}, until)
 }
 
+func TestInvitationsOfOneSecondHaveDifferentFingerprints(t *testing.T) {
+	b, err := made(t, time.Now()).Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now()
+	one, other := invitation.New("acme", b, nil, until), invitation.New("acme", b, nil, until)
+	if one.Fingerprint() == other.Fingerprint() {
+		t.Error("a reply to one of them answers both")
+	}
+}
+
 func TestAnInvitationIsReadAsItWasMade(t *testing.T) {
 	i := made(t, time.Date(2027, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)))
 	i.Answers = strings.Repeat("a", 64)
