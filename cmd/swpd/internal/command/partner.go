@@ -198,12 +198,11 @@ invitations without an accepted reply.`,
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return printJSON(cmd.OutOrStdout(), list)
-		}
 		if len(list) == 0 {
 			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "swpd: no partners")
-			return nil
+		}
+		if *asJSON {
+			return printJSON(cmd.OutOrStdout(), list)
 		}
 		return printPartners(cmd.OutOrStdout(), list)
 	}
@@ -295,7 +294,7 @@ func stateCommand(use, short, long, to string, from ...string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := p.change(args[0], to, from); err != nil {
+		if err := p.change(args[0], use, to, from); err != nil {
 			return &exitError{exitUsage, err}
 		}
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "partner %s is %s\n", args[0], to)
@@ -319,10 +318,14 @@ the same identity again only with --again.`, config.StateRevoked, config.StateAc
 }
 
 // change writes another state into the file of a partner.
-func (p *partners) change(name, to string, from []string) error {
+func (p *partners) change(name, use, to string, from []string) error {
 	one, ok := p.conf.Partners[name]
 	if ok && !slices.Contains(from, one.State) && p.conf.PartnerFiles[name] != "" {
-		return fmt.Errorf("partner %s is %s; %s is for partners that are %s", name, one.State, to, strings.Join(from, " or "))
+		err := fmt.Errorf("partner %s is %s; %s is for partners that are %s", name, one.State, use, strings.Join(from, " or "))
+		if one.State == config.StateRevoked {
+			err = fmt.Errorf("%w; swpd partner accept --again takes a new invitation of it", err)
+		}
+		return err
 	}
 	c, err := p.edit(name, "state: "+to, func(text []byte) ([]byte, error) { return config.SetState(text, to) })
 	if err == nil && c.Partners[name].State != to {
@@ -335,7 +338,10 @@ func (p *partners) change(name, to string, from []string) error {
 // returns. key is the new content, for advice.
 func (p *partners) edit(name, key string, change func(text []byte) ([]byte, error)) (*config.Config, error) {
 	file := p.conf.PartnerFiles[name]
+	_, notInvited := os.Stat(p.invited(name))
 	switch _, ok := p.conf.Partners[name]; {
+	case !ok && notInvited == nil:
+		return nil, fmt.Errorf("%s is invited, and no partner yet; remove %s to withdraw the invitation", name, p.invited(name))
 	case !ok:
 		return nil, fmt.Errorf("there is no partner %.80q; there are: %s", name, orNobody(slices.Sorted(maps.Keys(p.conf.Partners))))
 	case file == "":

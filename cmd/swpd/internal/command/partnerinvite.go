@@ -124,17 +124,19 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 			return err
 		}
 		text := i.Encode()
-		if !is {
-			if err := p.put(p.invited(name), text, true); err != nil {
-				return err
-			}
-		}
 		if err := writeOut(cmd, *to, text); err != nil {
 			return err
+		}
+		if !is {
+			if err := p.put(p.invited(name), text, true); err != nil {
+				return removeOut(*to, err)
+			}
 		}
 		told := cmd.OutOrStdout()
 		if *to == "-" {
 			told = cmd.ErrOrStderr()
+		} else {
+			_, _ = fmt.Fprintf(told, "made %s\n", *to)
 		}
 		_, _ = fmt.Fprintf(told, "fingerprint of the invitation: %s; tell it to the partner\n", i.Sum)
 		return nil
@@ -178,13 +180,19 @@ func writeOut(cmd *cobra.Command, to string, text []byte) error {
 		_, err := cmd.OutOrStdout().Write(text)
 		return err
 	}
-	if err := putFile(to, text, false, nil); errors.Is(err, fs.ErrExist) {
+	err := putFile(to, text, false, nil)
+	if errors.Is(err, fs.ErrExist) {
 		return cli.Usagef("%s exists; remove it, or name another file", to)
-	} else if err != nil {
+	}
+	return err
+}
+
+// removeOut removes the file that writeOut has made, after an error.
+func removeOut(to string, err error) error {
+	if to == "-" {
 		return err
 	}
-	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "made %s\n", to)
-	return nil
+	return errors.Join(err, os.Remove(to))
 }
 
 // acceptance is what swpd partner accept is asked for.
@@ -293,12 +301,20 @@ func (a *acceptance) run(cmd *cobra.Command, file string) (err error) {
 	if err := a.agree(cmd); err != nil {
 		return undo(err)
 	}
+	if reply != nil { // first: after an error there is neither a partner nor a reply
+		if err := writeOut(cmd, a.reply, reply.Encode()); err != nil {
+			return undo(err)
+		}
+	}
 	to := config.PartnerFile(a.file, a.name)
 	err = a.put(to, text, a.old == a.name)
 	if errors.Is(err, fs.ErrExist) {
 		err = cli.Usagef("%s exists; choose another --name, or remove it", to)
 	}
 	if err != nil {
+		if reply != nil {
+			err = removeOut(a.reply, err)
+		}
 		return undo(err)
 	}
 	_, _ = fmt.Fprintf(out, "made %s\n", to)
@@ -313,8 +329,8 @@ func (a *acceptance) run(cmd *cobra.Command, file string) (err error) {
 		}
 	}
 	if reply != nil {
-		if err := writeOut(cmd, a.reply, reply.Encode()); err != nil {
-			return err
+		if a.reply != "-" {
+			_, _ = fmt.Fprintf(out, "made %s\n", a.reply)
 		}
 		_, _ = fmt.Fprintf(out, "fingerprint of the reply: %s; tell it to the partner\n", reply.Sum)
 	}
@@ -403,8 +419,12 @@ func (a *acceptance) text() (trust string, text []byte, err error) {
 		if day == "" {
 			continue
 		}
-		if _, err := config.ParseDate(day); err != nil {
+		date, err := config.ParseDate(day)
+		if err != nil {
 			return "", nil, cli.Usagef("%s: %v", flag, err)
+		}
+		if flag == "--valid-until" && !time.Now().Before(date.Time) {
+			return "", nil, cli.Usagef("--valid-until: %s is over, so the partner would not be let in", day)
 		}
 	}
 	pem := a.name + "-" + a.invitation.Sum[:8] + ".pem"
