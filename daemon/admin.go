@@ -27,10 +27,8 @@ type admin struct {
 
 // Open implements part.Part.
 func (a *admin) Open() error {
-	if err := a.open(a.d, "admin", a.d.config.Admin, newAdmin(a.d)); err != nil || a.listener == nil {
-		return err
-	}
-	return a.backups.open(a.d)
+	a.backups.open(a.d)
+	return a.open(a.d, "admin", a.d.config.Admin.Address, newAdmin(a.d))
 }
 
 // Retire implements part.Part: a backup ends.
@@ -38,18 +36,14 @@ func (a *admin) Retire() { a.backups.retire() }
 
 // Close implements part.Part.
 func (a *admin) Close() error {
-	if a.listener == nil {
-		return nil
-	}
-	err := a.web.Close()
-	a.backups.close()
-	return err
+	a.backups.retire()
+	return a.web.Close()
 }
 
 // newAdmin returns the handler of /livez, /readyz, /status, /metrics, /reload, /backup and the page. It
 // is for this machine only: a request whose Host is not a loopback name is refused, so that no web
-// page can read it by DNS rebinding. A cross-origin request to /reload is refused, too, and
-// /backup without the token in the data directory.
+// page can read it by DNS rebinding. A cross-origin request that changes something is refused, too, and
+// /backup and actions without a token, see package operator.
 // There is no profiling.
 func newAdmin(d *daemon) http.Handler {
 	mux := http.NewServeMux()
@@ -78,7 +72,7 @@ func newAdmin(d *daemon) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(list)
 	})
-	mux.HandleFunc("POST /backup", d.admin.backups.serve)
+	mux.Handle("POST /backup", d.admin.backups.handler(d))
 	addPage(mux, d)
 	return localOnly(http.NewCrossOriginProtection().Handler(mux))
 }

@@ -3,18 +3,11 @@ package daemon
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,31 +24,13 @@ const (
 // backups serves backups of the store.
 type backups struct {
 	d      *daemon
-	token  string // empty: there is nothing to back up
-	file   string // with the token
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// open writes the token into the data directory.
-func (b *backups) open(d *daemon) error {
+func (b *backups) open(d *daemon) {
 	b.d = d
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	if d.config.Store == config.StoreMemory {
-		return nil
-	}
-	b.token, b.file = rand.Text(), filepath.Join(d.config.Data, BackupToken)
-	next := b.file + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("data: %w", err)
-	}
-	if err := os.WriteFile(next, []byte(b.token+"\n"), 0o600); err != nil {
-		return fmt.Errorf("data: %w", err)
-	}
-	if err := os.Rename(next, b.file); err != nil {
-		return fmt.Errorf("data: %w", err)
-	}
-	return nil
 }
 
 func (b *backups) retire() {
@@ -64,24 +39,18 @@ func (b *backups) retire() {
 	}
 }
 
-func (b *backups) close() {
-	b.retire()
-	if b.file != "" {
-		_ = os.Remove(b.file) // the next start replaces it
+// handler returns the handler of backups, for accounts that can read the data directory.
+func (b *backups) handler(d *daemon) http.Handler {
+	if d.config.Store == config.StoreMemory {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			say(w, http.StatusServiceUnavailable, "data: the store is in memory and ends with the process, so it has no backup")
+		})
 	}
+	return d.desk.Local("a backup", b.serve)
 }
 
 // serve writes a backup. An answer that does not end in order is no backup.
 func (b *backups) serve(w http.ResponseWriter, r *http.Request) {
-	given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	switch {
-	case b.token == "":
-		say(w, http.StatusServiceUnavailable, "data: the store is in memory and ends with the process, so it has no backup")
-		return
-	case subtle.ConstantTimeCompare([]byte(given), []byte(b.token)) != 1:
-		say(w, http.StatusForbidden, "a backup is for accounts that can read "+b.file)
-		return
-	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)

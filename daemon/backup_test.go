@@ -25,7 +25,7 @@ import (
 func (r *running) backup(ctx context.Context, token string) (*http.Response, error) {
 	r.t.Helper()
 	if token == "" {
-		text, err := os.ReadFile(filepath.Join(r.dir, "data", BackupToken))
+		text, err := os.ReadFile(filepath.Join(r.dir, "data", AdminToken))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestABackupUnderLoadHasAllThatWasAcknowledgedBeforeIt(t *testing.T) {
 func TestABackupIsForThoseWhoCanReadTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
-	info, err := os.Stat(filepath.Join(r.dir, "data", BackupToken))
+	info, err := os.Stat(filepath.Join(r.dir, "data", AdminToken))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the token: %v, %v", info, err)
 	}
@@ -170,7 +170,7 @@ func TestABackupIsForThoseWhoCanReadTheDataDirectory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusForbidden || err != nil || len(body) > 500 {
+		if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusUnauthorized || err != nil || len(body) > 500 {
 			t.Errorf("token %q: %s %s, %v", token, resp.Status, body, err)
 		}
 		_ = resp.Body.Close()
@@ -178,7 +178,7 @@ func TestABackupIsForThoseWhoCanReadTheDataDirectory(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(r.dir, "data", BackupToken)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(r.dir, "data", AdminToken)); !os.IsNotExist(err) {
 		t.Errorf("after the stop: %v", err)
 	}
 	r = startIn(t, r.dir, "store: memory\n")

@@ -113,11 +113,13 @@ type daemon struct {
 	sockets     *entrances.Sockets
 	parts       part.List // the parts below, in the order of their addition
 	admin       *admin
+	leave       chan struct{} // one slot; filled by an operator who wants a stop
 	probes      *probes
 	monitor     *fronts.Monitor
 	memory      *entrances.Memory
 	endpoints   *entrances.Endpoints
 	state       *storage.Storage
+	desk        *storage.Desk
 	credentials *identity.Credentials
 	reloader    *reloader
 	guard       *guard.Guard
@@ -163,7 +165,7 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer exchanges.CloseLog()
-	d := &daemon{logs: logs, exchanges: exchanges, opts: opts, config: opts.Config, log: logs.Log, started: time.Now()}
+	d := &daemon{logs: logs, exchanges: exchanges, leave: make(chan struct{}, 1), opts: opts, config: opts.Config, log: logs.Log, started: time.Now()}
 	if err := d.start(ctx); err != nil {
 		_ = d.parts.Close() // the error of start is more important
 		d.traces.Wait()
@@ -215,7 +217,10 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.opts.Ready != nil {
 		d.opts.Ready(d.listeners.Addresses())
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-d.leave:
+	}
 	return d.stop()
 }
 

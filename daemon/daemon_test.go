@@ -406,7 +406,7 @@ func TestPortThatIsTakenIsExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Data, c.Admin = t.TempDir(), config.AdminOff
+		c.Data, c.Admin.Address = t.TempDir(), config.AdminOff
 		c.Listeners = []config.Listener{{Address: config.Address{Addr: a}}}
 		err = Run(t.Context(), Options{Config: c, Log: io.Discard})
 		if err == nil || !strings.Contains(err.Error(), "listeners[0].address: "+address+": the port is taken") {
@@ -418,7 +418,7 @@ func TestPortThatIsTakenIsExplained(t *testing.T) {
 func TestWithoutIdentityOneIsMade(t *testing.T) {
 	t.Parallel()
 	c := config.Default()
-	c.Data, c.Admin = filepath.Join(t.TempDir(), "data"), config.AdminOff
+	c.Data, c.Admin.Address = filepath.Join(t.TempDir(), "data"), config.AdminOff
 	for i := range c.Listeners {
 		c.Listeners[i].Address.Port = 0
 	}

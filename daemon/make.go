@@ -237,6 +237,9 @@ func (d *daemon) makeEntrances() error {
 		return err
 	}
 	d.add(d.monitor)
+	if err := d.makeDesk(); err != nil {
+		return err
+	}
 	return d.listeners.Listen(d.partners.Adopting(d.observer))
 }
 

@@ -18,5 +18,5 @@ func addPage(mux *http.ServeMux, d *daemon) {
 		}
 		return ""
 	}
-	d.metrics.Page(func() any { return d.status() }, d.parts.Sessions, permissions, trail).Add(mux)
+	d.metrics.Page(func() any { return d.status() }, d.parts.Sessions, permissions, trail, d.desk.Add).Add(mux)
 }

@@ -60,7 +60,7 @@ func (s *section) trouble() string { return s.Name + " not reloaded, " + s.Stays
 // lasting are the keys of no section, which take effect at the next start, and why.
 var lasting = []struct{ key, why string }{
 	{"listeners", whyOpened},
-	{"admin", whyOpened},
+	{"admin.address", whyOpened},
 	{"health", whyOpened},
 	{"metrics.address", whyOpened},
 	{"http.address", whyOpened},
@@ -107,6 +107,7 @@ func (d *daemon) sections() []part.Section {
 		sdlserver.Section(later(&d.sdl)),
 		sdlserver.RoutesSection(later(&d.ways)),
 		storage.Section(later(&d.state)),
+		storage.DeskSection(later(&d.desk)),
 		storage.EventsSection(func(c *config.Config) (part.Change, error) { return d.state.PrepareEvents(c) }),
 		entrances.Section(later(&d.endpoints)),
 		rpcbackends.Section(later(&d.backends)),

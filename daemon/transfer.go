@@ -19,9 +19,9 @@ const (
 // Transfer exports or imports the store of a configuration.
 type Transfer = storage.Transfer
 
-// BackupToken is the file in the data directory with the token for POST /backup of the admin
-// listener: a backup is for accounts that can read that directory.
-const BackupToken = "backup.token"
+// AdminToken is the file in the data directory with a token for POST /backup and POST /actions/NAME of
+// the admin listener, for accounts that can read that directory.
+const AdminToken = storage.TokenFile
 
 // Headers that follow a backup: the summary, a Transferred in JSON, and the SHA-256 of all
 // octets in hexadecimal.

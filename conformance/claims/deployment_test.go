@@ -133,7 +133,7 @@ func TestDeploymentNamesNoPathPeerOrSecret(t *testing.T) {
 	c := config.Default()
 	const secret = "s3cret"
 	c.Source = "/" + secret + "/swpd.yaml"
-	c.Data, c.Admin, c.Identity.Cert, c.Identity.Key, c.Trust.CA, c.Telemetry.OTLP = secret, secret, secret, secret, []string{secret}, secret
+	c.Data, c.Admin.Address, c.Identity.Cert, c.Identity.Key, c.Trust.CA, c.Telemetry.OTLP = secret, secret, secret, secret, []string{secret}, secret
 	c.MCP.Servers = map[string]config.MCPServer{secret: {Command: secret, Args: []string{secret}, Env: map[string]string{secret: secret}}}
 	c.Access = config.Everything(secret)
 	c.Listeners[0].Address.Host = secret

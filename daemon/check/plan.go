@@ -112,7 +112,7 @@ type PlanName struct {
 // listen, start or create anything. The error is the one with which daemon.Run would fail.
 func Read(c *config.Config) (*Plan, error) {
 	p := &Plan{
-		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin, Health: c.Health, Metrics: c.Metrics.Address, Freshness: c.Freshness.Owner, Open: all.Open(),
+		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin.Address, Health: c.Health, Metrics: c.Metrics.Address, Freshness: c.Freshness.Owner, Open: all.Open(),
 		Store: storage.Describe(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
 		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Partners: []PlanPartner{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
 	}

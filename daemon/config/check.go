@@ -171,7 +171,7 @@ func (c *Config) checkListeners(p *problems) {
 		}
 		taken[at] = key
 	}
-	for _, one := range []struct{ key, address string }{{"admin", c.Admin}, {"http.address", c.HTTP.Address}, {"health", c.Health}, {"metrics.address", c.Metrics.Address}} {
+	for _, one := range []struct{ key, address string }{{"admin", c.Admin.Address}, {"http.address", c.HTTP.Address}, {"health", c.Health}, {"metrics.address", c.Metrics.Address}} {
 		if _, port, err := net.SplitHostPort(one.address); err != nil || port == "0" {
 			continue
 		}
@@ -179,12 +179,6 @@ func (c *Config) checkListeners(p *problems) {
 			p.add(one.key, "%s is the same port as %s", one.address, other)
 		}
 		taken["tcp "+one.address] = one.key
-	}
-}
-
-func (c *Config) checkAdmin(p *problems) {
-	if err := CheckAdmin(c.Admin); err != nil {
-		p.add("admin", "%v", err)
 	}
 }
 

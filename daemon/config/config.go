@@ -24,7 +24,7 @@ type Config struct {
 	Trust      Trust      `yaml:"trust"`
 	Endpoint   Endpoint   `yaml:"endpoint"`
 	Listeners  []Listener `yaml:"listeners"`
-	Admin      string     `yaml:"admin"`  // host:port, or "off"
+	Admin      Admin      `yaml:"admin"`
 	Health     string     `yaml:"health"` // host:port, or "off"
 	Metrics    Metrics    `yaml:"metrics"`
 	Data       string     `yaml:"data"` // directory of the stored state
@@ -173,7 +173,7 @@ func Default() *Config {
 			{Address: Address{transport.Addr{Transport: "tls", Host: "127.0.0.1", Port: transport.DefaultPort}}},
 			{Address: Address{transport.Addr{Transport: "quic", Host: "127.0.0.1", Port: transport.DefaultPort}}},
 		},
-		Admin:      "127.0.0.1:7780",
+		Admin:      Admin{Address: "127.0.0.1:7780"},
 		Health:     AdminOff,
 		Metrics:    Metrics{Address: AdminOff},
 		Data:       DataDir(),

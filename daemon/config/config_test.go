@@ -74,7 +74,7 @@ log: {level: debug, format: text}
 		{Address: Address{transport.Addr{Transport: "tls", Host: "0.0.0.0", Port: 1}}, ErrorFrames: true},
 		{Address: Address{transport.Addr{Transport: "quic", Host: "0.0.0.0", Port: 1}}},
 	}
-	want.Admin = AdminOff
+	want.Admin.Address = AdminOff
 	want.Data = filepath.Join(d, "state")
 	want.MCP.Servers = map[string]MCPServer{"a": {
 		Command: "/bin/sh", Args: []string{"-c", "true"},

@@ -47,6 +47,13 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value, depth int) {
 			}
 			return
 		}
+	case Admin:
+		if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
+			if s, ok := d.scalar(key, n, "an address or a mapping of keys", "!!str"); ok {
+				v.FieldByName("Address").SetString(s)
+			}
+			return
+		}
 	case time.Duration:
 		if s, ok := d.scalar(key, n, "a duration such as 30s or 5m", "!!str"); ok {
 			d.duration(key, s, v)

@@ -52,6 +52,15 @@ func (d *decoder) set(t reflect.Type, n *yaml.Node, name, rest, value string) bo
 	switch {
 	case t == reflect.TypeFor[Denial]() && rest == "": // written as a string
 		return d.setScalar(n, name, rest, value, "!!str")
+	case t == reflect.TypeFor[Admin]() && rest == "" && len(n.Content) == 0: // written as its address
+		return d.setScalar(n, name, rest, value, "!!str")
+	case t == reflect.TypeFor[Admin]() && rest == "":
+		return d.set(t, n, name, "ADDRESS", value)
+	case t == reflect.TypeFor[Admin]() && n.Kind == yaml.ScalarNode:
+		address := *n
+		d.named[&address] = d.named[n]
+		label := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "address", Line: n.Line}
+		*n = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Content: []*yaml.Node{label, &address}}
 	case t == reflect.TypeFor[Address](), t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[Size](), t == reflect.TypeFor[Date]():
 		return d.setScalar(n, name, rest, value, "!!str")
 	}

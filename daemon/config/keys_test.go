@@ -13,12 +13,12 @@ func TestChangedNamesFieldsAndEntries(t *testing.T) {
 	old.MCP.Servers = map[string]MCPServer{"same": {Command: "a"}, "changed": {Command: "a"}, "gone": {Command: "a"}}
 	now := Default()
 	now.MCP.Servers = map[string]MCPServer{"same": {Command: "a"}, "changed": {Command: "b"}, "new": {Command: "a"}}
-	now.Limits.InFlight, now.Trust.CA, now.Admin, now.HTTP.A2A.Default = 7, []string{"ca.crt"}, "off", "x"
+	now.Limits.InFlight, now.Trust.CA, now.Admin.Address, now.HTTP.A2A.Default = 7, []string{"ca.crt"}, "off", "x"
 	now.Listeners = now.Listeners[:1]
 	now.Access.Deny = Denials{} // as good as none
 	now.Source = "elsewhere"
 	want := []string{
-		"admin", "http.a2a.default", "limits.in_flight", "listeners",
+		"admin.address", "http.a2a.default", "limits.in_flight", "listeners",
 		"mcp.servers.changed", "mcp.servers.gone", "mcp.servers.new", "trust.ca",
 	}
 	if got := Changed(old, now); !slices.Equal(got, want) {

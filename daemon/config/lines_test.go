@@ -59,7 +59,7 @@ func TestProblemsNameTheLineOfTheMistake(t *testing.T) {
 		"method in a list":               {"rpc:\n  backends:\n    w:\n      url: http://127.0.0.1/\n      methods:\n        - a\n        - swp.b\n", 7, "is reserved"},
 		"key that a server lacks":        {"admin: off\nmcp:\n  servers:\n    a:\n      args: [x]\n", 4, "a.command: missing"},
 		"value of an anchor":             {"mcp:\n  servers:\n    a: &x\n      command: sh\n      idle: 5\n    b: *x\n", 5, `mcp.servers.b.idle: is "5", want a duration`},
-		"value that an alias stands for": {"data: &x [a]\nadmin: *x\n", 2, "admin: is a list, want text"},
+		"value that an alias stands for": {"data: &x [a]\nadmin: *x\n", 2, "admin: is a list, want a mapping"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, dir(t), tt.text)

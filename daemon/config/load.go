@@ -57,7 +57,7 @@ func loadWith(file string, environ []string, instead replaced, own ...*profiles.
 	return parse(file, text, partners, environ, own...)
 }
 
-// AdminAddress returns the key admin of a configuration, as Load does, but ignores other
+// AdminAddress returns the address of admin of a configuration, as Load does, but ignores other
 // problems of the file: the file may change while swpd runs.
 func AdminAddress(file string, environ []string) (string, error) {
 	text, err := read(file)
@@ -69,10 +69,10 @@ func AdminAddress(file string, environ []string) (string, error) {
 		return "", err
 	}
 	c.checkAdmin(&d.problems)
-	if own := slices.DeleteFunc(d.problems.list, func(p Problem) bool { return p.Key != "admin" }); len(own) > 0 {
+	if own := slices.DeleteFunc(d.problems.list, func(p Problem) bool { return p.Key != "admin" && p.Key != "admin.address" }); len(own) > 0 {
 		return "", own
 	}
-	return c.Admin, nil
+	return c.Admin.Address, nil
 }
 
 // read returns the text of a file, nothing if file is empty.

@@ -23,10 +23,11 @@ var keyFiles = map[string]struct {
 	"mcp.servers.*.headers_from": {true, valid + "mcp: {servers: {web: {url: 'http://127.0.0.1:1/', headers_from: {X-Key: FILE}}}}\n"},
 	"sdl.keys":                   {true, valid + "sdl: {agent_id: a, keys: FILE}\n"},
 	"sdl.sign.key":               {true, valid + "sdl: {agent_id: a, sign: {key: FILE, kid: k}}\n"},
-	"sdl.trust.key":              {false, valid + "sdl: {agent_id: a, keys: a.key, trust: {key: FILE}}\n"},                // public
-	"cred.issuers.keys":          {false, valid + "cred: {issuers: [{issuer: i, keys: FILE}]}\n"},                         // public
-	"cred.opaque":                {false, valid + "cred: {opaque: FILE}\n"},                                               // digests
-	"http.callers.*.tokens":      {false, valid + "http: {callers: {a: {tokens: [" + strings.Repeat("ab", 32) + "]}}}\n"}, // no file, and digests
+	"sdl.trust.key":              {false, valid + "sdl: {agent_id: a, keys: a.key, trust: {key: FILE}}\n"},                 // public
+	"cred.issuers.keys":          {false, valid + "cred: {issuers: [{issuer: i, keys: FILE}]}\n"},                          // public
+	"cred.opaque":                {false, valid + "cred: {opaque: FILE}\n"},                                                // digests
+	"admin.actions.*.tokens":     {false, valid + "admin: {actions: {a: {tokens: [" + strings.Repeat("ab", 32) + "]}}}\n"}, // no file, and digests
+	"http.callers.*.tokens":      {false, valid + "http: {callers: {a: {tokens: [" + strings.Repeat("ab", 32) + "]}}}\n"},  // no file, and digests
 }
 
 func TestOP20FilesWithSecretsThatEveryUserCanReachAreRefused(t *testing.T) {

@@ -105,6 +105,10 @@ func (s *schemas) shape(key string, t reflect.Type, tag reflect.StructTag, initi
 		return object{"type": "string", "pattern": datePattern, "anyOf": []object{{"format": "date"}, {"format": "date-time"}}}
 	case reflect.TypeFor[Address]():
 		return text(addressPattern)
+	case reflect.TypeFor[Admin]():
+		o := s.object(key, t, initial)
+		o["type"] = []string{"string", "object", "null"}
+		return o
 	case reflect.TypeFor[Denials]():
 		one := object{"anyOf": []object{{"type": "string"}, s.object(key+"[]", t.Elem(), reflect.Zero(t.Elem()))}}
 		return object{"anyOf": []object{{"type": "null"}, one, {"type": "array", "items": one}}}

@@ -1,10 +1,11 @@
-// Package page serves a page that shows a running swpd, for the admin listener. The page reads only:
-// it has no request that changes anything. It is three embedded files without external resources.
+// Package page serves a page that shows a running swpd, for the admin listener, and lets operators act on
+// it. It is three embedded files without external resources.
 //
 //	GET /              the page, with /page.js and /page.css
 //	GET /live          a stream of events (text/event-stream), each a Snapshot in JSON
 //	GET /permissions   ?identity=: the rights of an identity (swpd check --as)
 //	GET /audit         ?identity=&profile=&…: the latest records of exchanges
+//	/actions, /store/  see package operator; the only requests that change anything
 //
 // Every value is shown as text. A browser may load nothing from elsewhere, and other pages may not read
 // or embed this one.
@@ -52,6 +53,9 @@ type Source struct {
 
 	// Trail returns the directory of the audit trail, or "".
 	Trail func() string
+
+	// Desk adds /actions and /store/, see package operator.
+	Desk func(mux *http.ServeMux)
 }
 
 // Page answers the requests of the page. It is safe for concurrent use.
@@ -75,6 +79,11 @@ func (p *Page) Add(mux *http.ServeMux) {
 	mux.HandleFunc("GET /live", own(p.live))
 	mux.HandleFunc("GET /permissions", own(p.permissions))
 	mux.HandleFunc("GET /audit", own(p.audit))
+	desk := http.NewServeMux()
+	p.source.Desk(desk)
+	for _, path := range []string{"/actions", "/actions/", "/store/"} {
+		mux.HandleFunc(path, own(desk.ServeHTTP))
+	}
 }
 
 // own sets the policy of the page, and refuses requests that another page has made.

@@ -49,6 +49,7 @@ func serve(t *testing.T, records ...audit.Record) (*httptest.Server, *Page) {
 		Metrics:     r,
 		Permissions: func(identity string) (any, error) { return map[string]string{"identity": identity}, nil },
 		Trail:       func() string { return dir },
+		Desk:        func(*http.ServeMux) {},
 	})
 	mux := http.NewServeMux()
 	p.Add(mux)

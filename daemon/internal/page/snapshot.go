@@ -9,6 +9,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/slimwire/swp/daemon/internal/operator"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
@@ -23,6 +24,7 @@ type Snapshot struct {
 // Session is an open connection.
 type Session struct {
 	Number    uint64 `json:"number"` // of the session at its listener
+	ID        string `json:"id"`     // for actions, see operator.SessionID
 	Identity  string `json:"identity"`
 	Transport string `json:"transport"`
 	Addr      string `json:"addr"`
@@ -60,7 +62,7 @@ func (p *Page) look(now time.Time) *Snapshot {
 
 func describe(s *endpoint.Session) Session {
 	peer := s.Peer()
-	d := Session{Number: s.ID(), Identity: peer.Identity, Transport: peer.Transport, Addr: peer.Addr}
+	d := Session{Number: s.ID(), ID: operator.SessionID(s), Identity: peer.Identity, Transport: peer.Transport, Addr: peer.Addr}
 	if !peer.NotAfter.IsZero() {
 		d.NotAfter = peer.NotAfter.Unix()
 	}

@@ -151,7 +151,7 @@ var errNotRunning = errors.New("swpd does not run")
 
 // ask has the running swpd write a backup.
 func (b *backup) ask(ctx context.Context, to io.Writer) error {
-	if b.conf.Admin == config.AdminOff {
+	if b.conf.Admin.Address == config.AdminOff {
 		return errNotRunning // if it does, its store is in use
 	}
 	admin, _, err := askStatus("", b.config)
@@ -161,7 +161,7 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 	case err != nil:
 		return err
 	}
-	token, err := os.ReadFile(filepath.Join(b.conf.Data, daemon.BackupToken))
+	token, err := os.ReadFile(filepath.Join(b.conf.Data, daemon.AdminToken))
 	if err != nil {
 		return cli.Unreadable(err)
 	}

@@ -110,7 +110,7 @@ func (p *neighbour) besides(n *config.New) error {
 			}
 		}
 	}
-	if n.Admin == p.conf.Admin && n.Admin != config.AdminOff && !strings.HasSuffix(n.Admin, ":0") {
+	if n.Admin == p.conf.Admin.Address && n.Admin != config.AdminOff && !strings.HasSuffix(n.Admin, ":0") {
 		return fmt.Errorf("its admin listener is on %s, too; choose another with --admin", n.Admin)
 	}
 	return nil
