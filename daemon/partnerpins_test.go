@@ -113,6 +113,23 @@ func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
 	}
 }
 
+func TestAChangedToolIsShownDuringTheSession(t *testing.T) {
+	t.Parallel()
+	b, a := open(t, "b", listing(t, "looks")), open(t, "a", "")
+	b.writes("a", own(a, ""))
+	b.reloaded()
+	a.writes("b", own(b, "", b.addrs[0]))
+	a.reloaded()
+	a.connected("b")
+	before := a.tools("b")["modern/look"].Digest
+	b.configure(func(text string) string { return strings.Replace(text, `"looks"`, `"looks elsewhere"`, 1) })
+	b.reloaded()
+	a.until("the changed descriptor", func() bool {
+		now, ok := a.tools("b")["modern/look"]
+		return ok && now.Digest != before
+	})
+}
+
 func TestPinsHoldForSessionsOfTheOlderEra(t *testing.T) {
 	t.Parallel()
 	b, a := open(t, "b", childYAML(t)), open(t, "a", "")

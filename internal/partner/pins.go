@@ -67,7 +67,7 @@ func (s *server) unpinned(ctx context.Context, caller string, octets []byte) err
 	if !ok {
 		return refuse("is not pinned, and others of the partner are; swpd partner pin accepts it")
 	}
-	now, ok := l.toolDigests(ctx)
+	now, ok := l.toolDigests(ctx, listEvery)
 	switch listed := now.digest[id]; {
 	case listed == want:
 		return nil
@@ -85,13 +85,16 @@ type listedTools struct {
 	partial bool              // the partner could not read all of its servers
 }
 
-// partialAge is the maximum age of a list that is not complete.
-const partialAge = time.Second
+// Maximum ages of lists other than listEvery: of one that is not complete, and of one that is
+// shown to an operator.
+const (
+	partialAge = time.Second
+	shownAge   = time.Second
+)
 
-// toolDigests returns the tools that the partner lists, at most listEvery old and read over the
+// toolDigests returns the tools that the partner lists, at most that old and read over the
 // current session; empty and false if they cannot be read.
-func (l *Link) toolDigests(ctx context.Context) (listedTools, bool) {
-	age := listEvery
+func (l *Link) toolDigests(ctx context.Context, age time.Duration) (listedTools, bool) {
 	l.mu.Lock()
 	if l.listed.partial {
 		age = partialAge
@@ -123,14 +126,14 @@ type PinnedTool struct {
 	Digest string   `json:"digest,omitempty"` // of the listed descriptor
 }
 
-// PinnedTools returns the tools of a partner that are listed or pinned, by name. It reports
+// PinnedTools returns the tools of a partner that are listed now or pinned, by name. It reports
 // false while not all can be read, or if there is no such partner.
 func (d *Directory) PinnedTools(ctx context.Context, partner string) (list []PinnedTool, ok bool) {
 	l := d.find(partner)
 	if l == nil {
 		return nil, false
 	}
-	listed, ok := l.toolDigests(ctx)
+	listed, ok := l.toolDigests(ctx, shownAge)
 	if !ok || listed.partial {
 		return nil, false
 	}
