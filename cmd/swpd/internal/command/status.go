@@ -105,8 +105,14 @@ func adminAddress(at, file string) (string, error) {
 	if at != "" && file != "" && file != os.Getenv("SWPD_CONFIG") {
 		return "", cli.Usagef("--config has no effect with --admin, which is the address to ask; use one of them")
 	}
-	if at != "" {
-		return strings.TrimPrefix(at, "http://"), nil
+	if at = strings.TrimPrefix(at, "http://"); at != "" {
+		if err := config.CheckAdmin(at); err != nil {
+			return "", cli.Usagef("--admin: %v", err)
+		}
+		if at == config.AdminOff {
+			return "", cli.Usagef("--admin: off is no address to ask")
+		}
+		return at, nil
 	}
 	admin, err := config.AdminAddress(file, os.Environ())
 	if err != nil {
