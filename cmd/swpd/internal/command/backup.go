@@ -175,6 +175,9 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 		return errors.New(cmp.Or(strings.TrimSpace(string(text)), resp.Status))
 	}
 	if _, err := io.Copy(to, resp.Body); err != nil {
+		if _, written := errors.AsType[*fs.PathError](err); written {
+			return fmt.Errorf("the backup is not complete: %w", err)
+		}
 		return fmt.Errorf("the backup is not complete, the log of swpd says why: %w", err)
 	}
 	b.digest = resp.Trailer.Get(daemon.HeaderDigest)
@@ -187,8 +190,8 @@ func newRestore() *cobra.Command {
 		Short: "Make the store of a backup",
 		Long: `Make the store and the artifacts of a configuration from a backup: a directory or a file
 of swpd backup, or standard input. The data directory must have neither. The SHA-256 of the
-backup is compared before, if there is one beside it, and each record has a checksum. After
-an error there is no store.
+backup is compared before, and each record has a checksum. backup.swp.sha256 must be in a
+directory; beside a file it may be missing. After an error there is no store.
 
 Expiries and leases continue as if swpd had been stopped at the backup and started at the
 restore. A backup of an earlier release is restored, one of a later release is refused.`,
@@ -222,15 +225,21 @@ func compare(name string, needed bool) error {
 	if errors.Is(err, fs.ErrNotExist) && !needed {
 		return nil
 	}
+	f, openErr := cli.Open(name)
+	if openErr != nil {
+		return openErr
+	}
+	defer func() { _ = f.Close() }() // it is read
+	if errors.Is(err, fs.ErrNotExist) {
+		return cli.Usagef("%s is missing, so %s cannot be compared with it; name that file in place of the directory to restore it all the same", name+digestExt, name)
+	}
 	if err != nil {
 		return cli.Unreadable(err)
 	}
 	want, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	f, err := cli.Open(name)
-	if err != nil {
-		return err
+	if sum, err := hex.DecodeString(want); err != nil || len(sum) != sha256.Size {
+		return cli.Usagef("%s does not begin with a SHA-256, so %s cannot be compared with it; nothing was restored", name+digestExt, name)
 	}
-	defer func() { _ = f.Close() }() // it is read
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return err
