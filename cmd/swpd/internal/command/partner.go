@@ -71,6 +71,11 @@ func (p *partners) invited(name string) string {
 	return filepath.Join(config.DirOfPartners(p.file), name+inviteExt)
 }
 
+func (p *partners) isInvited(name string) bool {
+	_, err := os.Stat(p.invited(name))
+	return err == nil
+}
+
 // invitations returns those without a reply, by the name of the partner.
 func (p *partners) invitations() (map[string]*invitation.Invitation, error) {
 	found := make(map[string]*invitation.Invitation)
@@ -338,9 +343,8 @@ func (p *partners) change(name, use, to string, from []string) error {
 // returns. key is the new content, for advice.
 func (p *partners) edit(name, key string, change func(text []byte) ([]byte, error)) (*config.Config, error) {
 	file := p.conf.PartnerFiles[name]
-	_, notInvited := os.Stat(p.invited(name))
 	switch _, ok := p.conf.Partners[name]; {
-	case !ok && notInvited == nil:
+	case !ok && p.isInvited(name):
 		return nil, fmt.Errorf("%s is invited, and no partner yet; remove %s to withdraw the invitation", name, p.invited(name))
 	case !ok:
 		return nil, fmt.Errorf("there is no partner %.80q; there are: %s", name, orNobody(slices.Sorted(maps.Keys(p.conf.Partners))))

@@ -382,6 +382,9 @@ func (a *acceptance) match() error {
 		proposed, a.record, a.allow = found, a.invited(found), all[found].Offers
 	}
 	a.name = cmp.Or(a.name, proposed)
+	if i.Answers == "" && a.isInvited(a.name) {
+		return fmt.Errorf("this endpoint has invited %s too, with offers of its own: accept the reply to that, or remove %s and name them with --offer here", a.name, a.invited(a.name))
+	}
 	for _, name := range sortedNames(a.conf.Partners) {
 		one := a.conf.Partners[name]
 		switch {
