@@ -71,7 +71,25 @@ func (f *offerFlags) make(cmd *cobra.Command, c *config.Config, offers []config.
 	if len(b.Addresses) == 0 {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "swpd: warning: no listener has an address that a partner can dial, so this endpoint has to dial the partner; or name an address with --address")
 	}
+	for _, server := range unknownServers(c, offers) {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "swpd: warning: the partner is offered the MCP server %s, which is not in this configuration\n", cli.Field(server))
+	}
 	return invitation.New(nameOf(b.Identity), b, offers, now.AddDate(0, 0, *f.days)), nil
+}
+
+// unknownServers returns the MCP servers that are offered by name and are not there.
+func unknownServers(c *config.Config, offers []config.PartnerRule) (list []string) {
+	for _, r := range offers {
+		if !slices.Equal(r.Profile, config.List{"mcp"}) || len(r.Name) == 0 {
+			continue
+		}
+		server, _, _ := strings.Cut(r.Name[0], "/")
+		_, there := c.MCP.Servers[server]
+		if _, partner := c.Partners[server]; !there && !partner && !strings.Contains(server, "*") {
+			list = append(list, server)
+		}
+	}
+	return list
 }
 
 func newPartnerInvite() *cobra.Command {
