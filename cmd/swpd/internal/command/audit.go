@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -249,10 +248,11 @@ func newAuditTail() *cobra.Command {
 		if *n < 0 || *n > 1_000_000 {
 			return &exitError{exitUsage, fmt.Errorf("--lines %d, want 0 to 1000000", *n)}
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-		defer stop()
+		if *follow {
+			cli.UntilStopped(cmd)
+		}
 		p := &entryPrinter{out: cmd.OutOrStdout(), asJSON: *asJSON}
-		if err := tailTrail(ctx, p, dir, *n, *follow); err != nil || p.n > 0 || *n == 0 {
+		if err := tailTrail(cmd.Context(), p, dir, *n, *follow); err != nil || p.n > 0 || *n == 0 {
 			return err
 		}
 		_, err = fmt.Fprintln(cmd.ErrOrStderr(), "swpd: the trail has no exchange")

@@ -60,7 +60,10 @@ answer, or if the swpd that answers runs with another file than --config.`,
 			return err
 		}
 		if *watch {
-			return follow(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), !*asJSON, once)
+			if _, err := adminAddress(*at, *file); err != nil {
+				return err
+			}
+			return follow(cli.UntilStopped(cmd).Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), !*asJSON, once)
 		}
 		return once(cmd.OutOrStdout())
 	}
