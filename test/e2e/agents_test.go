@@ -29,12 +29,11 @@ type program struct {
 	gone  bool
 }
 
-// begin starts a swp-client with a journal of the node's own, and kills it at
-// the end of the test if it is still there.
+// begin starts a swp-client, and kills it at the end of the test if it is still there.
 func (n *node) begin(t *testing.T, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, cmd: n.client(args...), lines: make(chan string, 1000), said: make(chan string, 1000), ended: make(chan error, 1)}
-	p.cmd.Env = append(p.cmd.Env, "XDG_STATE_HOME="+filepath.Join(n.dir, "state"), "DIR="+n.dir)
+	p.cmd.Env = append(p.cmd.Env, "DIR="+n.dir)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

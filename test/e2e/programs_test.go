@@ -240,10 +240,10 @@ func (n *node) abort(t *testing.T, sig os.Signal, code int) {
 	n.ended <- nil // it did what was wanted
 }
 
-// client returns a swp-client command that is about to run.
+// client returns a swp-client command that is about to run, with a journal of the node's own.
 func (n *node) client(args ...string) *exec.Cmd {
 	cmd := exec.Command(n.bin+"/swp-client", args...)
-	cmd.Env = append(os.Environ(), "SWP_IDENTITY="+filepath.Join(n.dir, "pki"))
+	cmd.Env = append(os.Environ(), "SWP_IDENTITY="+filepath.Join(n.dir, "pki"), "XDG_STATE_HOME="+filepath.Join(n.dir, "state"))
 	return cmd
 }
 

@@ -73,7 +73,6 @@ func TestSLIPA2ABetweenAConnectedAgentAndOneOfAPartner(t *testing.T) {
 				args := append([]string{"a2a", "send", n.transports()[transport] + "/" + agent, "--kind", "a2a/1.0/SendMessage", "--input", "-"}, more...)
 				cmd := n.client(args...)
 				cmd.Stdin = strings.NewReader(input)
-				cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+filepath.Join(n.dir, "state"))
 				out, err := cmd.CombinedOutput()
 				return string(out), err
 			}

@@ -68,7 +68,6 @@ func TestATeamOverThreeTurnsOfOneContext(t *testing.T) {
 				t.Helper()
 				cmd := a.client("a2a", "send", a.transports()[transport]+"/helpdesk", "--kind", "a2a/1.0/SendMessage", "--input", "-")
 				cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"message":{"messageId":%q,"role":"ROLE_USER","contextId":"orders"%s,"parts":[{"text":%q}]}}`, id, task, text))
-				cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+filepath.Join(a.dir, "state"))
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Fatalf("%s: %v\n%s", text, err, out)
