@@ -94,14 +94,12 @@ func (in *Inside) Close() error {
 func (in *Inside) Offer(o *all.Options) error {
 	t := &in.conf.TOOLDISC
 	tools, err := readTools(in.conf)
-	o.TOOLDISC = tooldisc.Options{
-		Servers: in.readers(t.Refresh), Tools: tools, Pace: paceOf(t),
-		Report: func(server string, err error) {
-			if err != nil {
-				in.log.Warn("tools of a server are not all known", zap.String("server", server), zap.Error(err))
-				in.servers.troubles.Note(server, "its tools are not all known: "+err.Error())
-			}
-		},
+	o.TOOLDISC.Servers, o.TOOLDISC.Tools, o.TOOLDISC.Pace = in.readers(t.Refresh), tools, paceOf(t)
+	o.TOOLDISC.Report = func(server string, err error) {
+		if err != nil {
+			in.log.Warn("tools of a server are not all known", zap.String("server", server), zap.Error(err))
+			in.servers.troubles.Note(server, "its tools are not all known: "+err.Error())
+		}
 	}
 	return err
 }

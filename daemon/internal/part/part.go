@@ -24,8 +24,8 @@ import (
 // addition, without knowing which of them have something to do. A part embeds Passive and
 // implements only the methods that it needs.
 type Part interface {
-	// Offer adds the part's contribution to the options of the profiles, before the
-	// profiles are made.
+	// Offer sets the options of the profiles that are the part's own, before the profiles are
+	// made, and no others.
 	Offer(*all.Options) error
 
 	// Collectors are the metrics of the part. It is called once, after all parts are made.

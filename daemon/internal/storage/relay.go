@@ -13,15 +13,14 @@ const (
 	nameIDs    = "ids"
 )
 
-// relayOptions configure profile 19. The limits of waiting deliveries and remembered ids
-// belong to the store; see Open.
-func relayOptions(c *config.Config, queues store.Queues) relay.Options {
+// relayOptions sets the store and the limits of profile 19. Other parts set other options. The limits
+// of waiting deliveries and remembered ids belong to the store; see Open.
+func relayOptions(o *relay.Options, c *config.Config, queues store.Queues) {
 	r := &c.Relay
-	return relay.Options{
-		Store: queues, Window: r.Window, TTL: r.TTL, Retention: r.Retention, DeadRetention: r.DeadRetention,
-		AckTimeout: r.AckTimeout, Backoff: r.Backoff, MaxBackoff: r.MaxBackoff, MaxAttempts: r.MaxAttempts,
-		MaxPayload: int(c.RelayPayload()), FrameLimit: int(c.Limits.FrameBytes),
-		Envelope:  e1.Limits{MaxPayload: int(c.Limits.PayloadBytes), MaxExtensions: int(c.Limits.ExtensionBytes)},
-		MaxAnswer: int(c.Limits.PayloadBytes / 16 * 15), MaxInFlight: r.MaxInFlight, IdentityInFlight: r.InFlightPerIdentity, InFlight: r.InFlight,
-	}
+	o.Store, o.Window, o.TTL, o.Retention, o.DeadRetention = queues, r.Window, r.TTL, r.Retention, r.DeadRetention
+	o.AckTimeout, o.Backoff, o.MaxBackoff, o.MaxAttempts = r.AckTimeout, r.Backoff, r.MaxBackoff, r.MaxAttempts
+	o.MaxPayload, o.FrameLimit = int(c.RelayPayload()), int(c.Limits.FrameBytes)
+	o.Envelope = e1.Limits{MaxPayload: int(c.Limits.PayloadBytes), MaxExtensions: int(c.Limits.ExtensionBytes)}
+	o.MaxAnswer = int(c.Limits.PayloadBytes / 16 * 15)
+	o.MaxInFlight, o.IdentityInFlight, o.InFlight = r.MaxInFlight, r.InFlightPerIdentity, r.InFlight
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/store/sqlstore"
@@ -138,7 +139,7 @@ func (s *Storage) Offer(o *all.Options) error {
 		o.Events.Store = s
 	}
 	o.Artifact = artifactOptions(s.conf, s.blobs, key)
-	o.Relay = relayOptions(s.conf, s)
+	relayOptions(&o.Relay, s.conf, s)
 	if o.Relay.Key, err = keptKey(s, spaceRelay, nameIDs); err != nil {
 		return err
 	}
@@ -182,7 +183,9 @@ func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 			s.files.SetBounds(fileBounds(c))
 			// No error is possible: the configuration was checked.
 			_ = s.served().Artifact.SetLimits(artifactOptions(c, s.blobs, nil))
-			_ = s.served().Relay.SetLimits(relayOptions(c, s))
+			var limits relay.Options
+			relayOptions(&limits, c, s)
+			_ = s.served().Relay.SetLimits(limits)
 			var tasks a2a.Options
 			tasks.Retention, tasks.Deadline, tasks.Abandoned = timesOf(c)
 			_ = s.served().A2A.SetLimits(tasks)
