@@ -79,16 +79,21 @@ func (r *running) mustAct(action string, on operator.Target) {
 // stored returns the rows of a kind; query is name, value, name, value, ….
 func (r *running) stored(kind string, query ...string) []*operator.Row {
 	r.t.Helper()
+	return r.page(kind, query...).Rows
+}
+
+// page returns a page of rows.
+func (r *running) page(kind string, query ...string) (page operator.Rows) {
+	r.t.Helper()
 	values := url.Values{}
 	for i := 0; i < len(query); i += 2 {
 		values.Set(query[i], query[i+1])
 	}
 	status, body := r.get("/store/" + kind + "?" + values.Encode())
-	var page operator.Rows
 	if err := json.Unmarshal([]byte(body), &page); status != http.StatusOK || err != nil {
 		r.t.Fatalf("%s: %d %s, %v", kind, status, body, err)
 	}
-	return page.Rows
+	return page
 }
 
 // operators is a configuration with an operator alice, whose token is "secret".

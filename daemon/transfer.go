@@ -32,3 +32,19 @@ const (
 
 // Transferred counts what an export or import of a store has carried.
 type Transferred = storage.Transferred
+
+// What GET /store/KIND and POST /actions/NAME of the admin listener take and answer.
+type (
+	StoredKind   = storage.Kind
+	StoredRow    = storage.Row
+	StoredRows   = storage.Rows
+	StoredAction = storage.Action
+	StoredTarget = storage.Target
+	StoredResult = storage.Result
+)
+
+// MaxStoredRows is the greatest number of rows on a page of GET /store/KIND.
+const MaxStoredRows = storage.MaxRows
+
+// StoredKinds describes the kinds of stored data.
+func StoredKinds() []StoredKind { return storage.Kinds() }

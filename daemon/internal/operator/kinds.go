@@ -40,17 +40,17 @@ type Row struct {
 
 // Kind is a kind of stored data.
 type Kind struct {
-	Name string
-	Does string // what the rows are, in a sentence without a full stop
+	Name string `json:"name"`
+	Does string `json:"does"` // its rows, in words
 
 	// Titles has the title of each field of its rows, by the name of the field in JSON.
-	Titles map[string]string
+	Titles map[string]string `json:"titles"`
 
-	Actions []Action
+	Actions []Action `json:"-"`
 
 	// Rows calls yield with the rows whose place is after one, in the order of places, until yield
 	// returns false. A place may have any octets.
-	Rows func(ctx context.Context, after string, yield func(place string, row *Row) bool) error
+	Rows func(ctx context.Context, after string, yield func(place string, row *Row) bool) error `json:"-"`
 }
 
 // Rows is the answer of GET /store/KIND.

@@ -185,7 +185,7 @@ func caller(r *http.Request) string { return strings.TrimPrefix(gate.Caller(r), 
 // refused.
 func (d *Desk) Add(mux *http.ServeMux) {
 	mux.HandleFunc("GET /actions", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, List{Actions: d.actions, Operators: d.named.Load()})
+		write(w, List{Actions: d.actions, Kinds: d.o.Kinds, Operators: d.named.Load()})
 	})
 	mux.Handle("POST /actions/{name}", d.gate.Handler(http.HandlerFunc(d.act)))
 	mux.HandleFunc("GET /store/{kind}", d.list)
@@ -194,6 +194,7 @@ func (d *Desk) Add(mux *http.ServeMux) {
 // List is the answer of GET /actions.
 type List struct {
 	Actions   []Action `json:"actions"`
+	Kinds     []Kind   `json:"kinds"`
 	Operators bool     `json:"operators"` // admin.actions names somebody
 }
 
@@ -204,7 +205,7 @@ func (d *Desk) act(w http.ResponseWriter, r *http.Request) {
 	var on Target
 	switch err := decode(w, r, &on); {
 	case who == nobody && !d.named.Load():
-		refuse(w, http.StatusForbidden, "actions are off: admin.actions names no operator")
+		refuse(w, http.StatusForbidden, "actions are off: admin.actions names no operator; swpd store acts for accounts that can read admin.token in the data directory")
 		return
 	case who == nobody:
 		refuse(w, http.StatusUnauthorized, "an action needs the token of an operator in admin.actions")

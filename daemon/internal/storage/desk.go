@@ -31,8 +31,18 @@ func EndSession(sessions func() iter.Seq[*endpoint.Session]) Action {
 	return operator.EndSession(sessions)
 }
 
-// Action and Target are those of package operator.
+// The types of requests and answers are those of package operator.
 type (
 	Action = operator.Action
 	Target = operator.Target
+	Result = operator.Result
+	Kind   = operator.Kind
+	Row    = operator.Row
+	Rows   = operator.Rows
 )
+
+// MaxRows is operator.MaxRows.
+const MaxRows = operator.MaxRows
+
+// Kinds returns the kinds of stored data, to describe them: their functions cannot be called.
+func Kinds() []Kind { return operator.Kinds(nil, nil) }

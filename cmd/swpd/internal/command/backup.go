@@ -161,11 +161,11 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 	case err != nil:
 		return err
 	}
-	token, err := os.ReadFile(filepath.Join(b.conf.Data, daemon.AdminToken))
+	token, err := operatorToken("", b.config)
 	if err != nil {
-		return cli.Unreadable(err)
+		return err
 	}
-	resp, err := request(ctx, admin, http.MethodPost, "/backup", http.Header{"Authorization": {"Bearer " + strings.TrimSpace(string(token))}})
+	resp, err := request(ctx, admin, http.MethodPost, "/backup", bearer(token), http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -545,17 +545,24 @@ func (a *acceptance) agree(cmd *cobra.Command) error {
 	if a.yes {
 		return nil
 	}
+	return agreed(cmd, "Does the partner name the same fingerprint, and is this what you want? [y/N] ",
+		"use --yes and --fingerprint, with the one that the partner has told", "not accepted, nothing was changed")
+}
+
+// agreed asks a question on the terminal; the error refuses anything but yes. Without a terminal the
+// error says what to do instead.
+func agreed(cmd *cobra.Command, question, instead, refused string) error {
 	in := cmd.InOrStdin()
 	if !cli.IsTerminal(in) {
-		return cli.Usagef("nobody can be asked, because standard input is no terminal: use --yes and --fingerprint, with the one that the partner has told")
+		return cli.Usagef("nobody can be asked, because standard input is no terminal: %s", instead)
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Does the partner name the same fingerprint, and is this what you want? [y/N] ")
+	_, _ = fmt.Fprint(cmd.ErrOrStderr(), question)
 	answer, err := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &exitError{exitFailed, errors.New("not accepted, nothing was changed")}
+		return &exitError{exitFailed, errors.New(refused)}
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func ask(at, method, path string, v any) error {
 func askFor(at, method, path string, wait time.Duration, most int64, v any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	resp, err := request(ctx, at, method, path, nil)
+	resp, err := request(ctx, at, method, path, nil, http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func askFor(at, method, path string, wait time.Duration, most int64, v any) erro
 }
 
 // request puts a request to an admin listener, at host:port or unix:PATH.
-func request(ctx context.Context, at, method, path string, header http.Header) (*http.Response, error) {
+func request(ctx context.Context, at, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
 	host, direct := at, new(http.Transport) // no proxy stands before this machine
 	socket, unix := config.UnixSocket(at)
 	if unix {
@@ -197,7 +197,7 @@ func request(ctx context.Context, at, method, path string, header http.Header) (
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, body)
 	if err != nil {
 		return nil, err
 	}
