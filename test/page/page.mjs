@@ -2,7 +2,7 @@
 //
 // Opens every view, light and dark, narrow and wide, and writes a screenshot of each into the directory.
 // Fails if a view is empty, the page logs an error, something is loaded from elsewhere, axe finds a
-// serious fault, or a form does not answer.
+// serious fault, a form does not answer, or an action of the operator with $TOKEN has no effect.
 
 import { mkdirSync, readFileSync } from "node:fs";
 import puppeteer from "puppeteer-core";
@@ -73,6 +73,69 @@ for (let i = 0; i < 20; i++) {
 for (const view of await page.$$eval("nav a", (list) => list.map((a) => a.hash))) {
   if (!reached.has(view)) faults.push(`Tab does not reach ${view}`);
 }
+
+// An operator clicks each kind of button and sees its effect. Without a token there are none.
+const button = (verb) => `#kept button[aria-label^="${verb} "]`;
+const rows = (kind) => page.evaluate(async (kind) => (await (await fetch("/store/" + kind)).json()).rows.length, kind);
+const said = (text) => page.waitForFunction((text) => document.getElementById("acted").textContent.startsWith(text) && !document.getElementById("acted").textContent.endsWith("…"), { timeout: 10000 }, text);
+const enter = async (token) => {
+  await page.type("#token", token);
+  await page.click("#operator-form button");
+};
+
+async function click(kind, verb, final, effect) {
+  const name = `${kind}.${verb}`;
+  await page.select("#kind", kind);
+  await page.waitForSelector(button(verb), { timeout: 10000 });
+  if (final) {
+    const before = await rows(kind);
+    await page.click(button(verb));
+    await look(page, `confirm-${kind}`, "light");
+    await page.click("#confirm button[value=no]");
+    if ((await rows(kind)) !== before) faults.push(`${name}: acts without a confirmation`);
+  }
+  for (let i = 0; i < 20; i++) { // a notice to the publisher may have the delivery for a moment
+    await page.click(button(verb));
+    if (final) await page.click("#confirm-yes");
+    await said(name);
+    if (!(await page.$eval("#acted", (p) => p.textContent)).includes("try again later")) break;
+    await new Promise((done) => setTimeout(done, 250));
+  }
+  if (await page.$eval("#acted", (p) => p.className)) faults.push(`${name}: ${await page.$eval("#acted", (p) => p.textContent)}`);
+  if (!(await effect())) faults.push(`${name}: has no effect`);
+}
+
+await page.click('nav a[href="#stored"]');
+await page.select("#kind", "artifacts");
+await page.waitForFunction(() => document.getElementById("kept").innerText.includes("page"), { timeout: 10000 });
+if (await page.$("#kept button")) faults.push("there are actions without a token");
+await enter(process.env.TOKEN);
+const gone = (kind) => async () => (await rows(kind)) === 0;
+await click("deliveries", "retry", false, async () => (await rows("deliveries")) === 1);
+await click("deliveries", "refuse", false, async () => (await rows("deliveries")) === 0 && (await rows("dead")) === 1);
+await click("dead", "retry", false, async () => (await rows("deliveries")) === 1 && (await rows("dead")) === 0);
+await click("deliveries", "refuse", false, async () => (await rows("dead")) === 1);
+await look(page, "acting", "light");
+await click("dead", "drop", true, gone("dead"));
+await click("artifacts", "delete", true, gone("artifacts"));
+await click("state", "delete", true, gone("state"));
+await click("streams", "forget", true, gone("streams"));
+
+await page.click('nav a[href="#overview"]');
+await page.evaluate(() => [...document.querySelectorAll("#whole button")].find((b) => b.textContent === "reload").click());
+await said("reload");
+if (await page.$eval("#acted", (p) => p.className)) faults.push("reload: " + (await page.$eval("#acted", (p) => p.textContent)));
+
+await page.click('nav a[href="#sessions"]');
+const ends = await page.waitForSelector("#connections button", { timeout: 10000 });
+const label = await ends.evaluate((b) => b.getAttribute("aria-label"));
+await page.evaluate((label) => document.querySelector(`#connections button[aria-label="${label}"]`).click(), label);
+await page.click("#confirm-yes");
+await said("sessions.end");
+await page.waitForFunction((label) => !document.querySelector(`#connections button[aria-label="${label}"]`), { timeout: 10000 }, label);
+
+await page.click("#operator-form button"); // stops acting
+if (await page.$("#connections button, #whole button")) faults.push("there are actions after the end");
 
 await browser.close();
 for (const fault of faults) console.error("page: " + fault);

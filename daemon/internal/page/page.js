@@ -17,8 +17,13 @@ function element(name, attributes = {}, ...children) {
 
 const status = (text, kind) => element("span", { class: kind }, text);
 
-// fill replaces the rows of a table. A column is a title; one that begins with # has numbers.
+const most = 500; // rows of a table
+
+// fill replaces the rows of a table. A column is a title; one that begins with #
+// has numbers.
 function fill(table, columns, rows, nothing) {
+  const over = rows.length - most;
+  rows = rows.slice(0, most);
   if (!table.parentElement.classList.contains("scroll")) {
     const box = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.id });
     table.replaceWith(box);
@@ -28,10 +33,125 @@ function fill(table, columns, rows, nothing) {
     table.replaceChildren(element("caption", {}, nothing));
     return;
   }
+  const focused = table.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   const kind = columns.map((c) => (c.startsWith("#") ? { class: "number" } : {}));
   const head = element("tr", {}, ...columns.map((c, i) => element("th", { scope: "col", ...kind[i] }, c.replace(/^#/, ""))));
   const body = rows.map((row) => element("tr", {}, ...row.map((cell, i) => element("td", kind[i], cell ?? "")))); 
-  table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
+  table.replaceChildren(...(over > 0 ? [element("caption", {}, count(over) + " more are not shown")] : []), element("thead", {}, head), element("tbody", {}, ...body));
+  if (focused) [...table.querySelectorAll("button")].find((b) => b.dataset.key === focused)?.focus();
+}
+
+// Operators act with a token, which is in this variable and nowhere else.
+let token = "";
+let actions = [];
+let pressed = false; // a button must stay until it is released
+
+window.addEventListener("pointerdown", () => (pressed = true));
+window.addEventListener("pointerup", () => (pressed = false));
+window.addEventListener("pointercancel", () => (pressed = false));
+
+// buttons are the actions on a row of a kind; those on swpd itself have no kind.
+function buttons(kind, row = {}) {
+  if (!token || (kind && !(row.owner && row.id))) return [];
+  return actions.filter((a) => (a.kind ?? "") === kind && (!a.states || a.states.includes(row.state))).map((a) => {
+    const verb = a.name.split(".").pop();
+    const b = element("button", { type: "button", class: a.final ? "final" : "", title: a.does, "data-key": [a.name, row.owner, row.id].join("\n") }, verb);
+    if (row.id) b.setAttribute("aria-label", verb + " " + row.id);
+    b.addEventListener("click", () => act(a, kind ? { owner: row.owner, id: row.id } : {}));
+    return b;
+  });
+}
+
+// confirmed asks before an action that cannot be undone.
+function confirmed(a, target) {
+  $("confirm-title").textContent = a.name;
+  $("confirm-does").textContent = a.does + ".";
+  $("confirm-target").textContent = target.id ? target.id + " of " + target.owner : "";
+  const dialog = $("confirm");
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true }));
+}
+
+// act does an action and shows its result.
+async function act(a, target) {
+  if (a.final && !(await confirmed(a, target))) return;
+  const what = a.name + (target.id ? " " + target.id : "") + ": ";
+  $("acted").className = "";
+  $("acted").textContent = what + "…";
+  try {
+    const answer = await fetch("/actions/" + a.name, { method: "POST", headers: { Authorization: "Bearer " + token, "Content-Type": "application/json" }, body: JSON.stringify(target), credentials: "omit" });
+    if (answer.status === 401) operate("");
+    if (!answer.ok) throw new Error((await answer.text()).trim());
+    $("acted").textContent = what + (await answer.json()).said;
+  } catch (error) {
+    $("acted").className = "bad";
+    $("acted").textContent = what + error.message;
+  }
+  if (shown().id === "stored") stored();
+}
+
+// operate begins to act with a token, or with "" to read only.
+function operate(t) {
+  token = t;
+  $("token").value = "";
+  $("operator-form").querySelector("button").textContent = token ? "Stop acting" : "Act";
+  $("operator").textContent = token ? "acting" : "read-only";
+  $("token").hidden = $("operator-form").querySelector("label").hidden = token !== "";
+  $("whole").replaceChildren(...buttons(""));
+  redraw();
+  if (shown().id === "stored") stored();
+}
+
+// ready learns the actions. Without operators in the configuration there is no form for a token.
+async function ready() {
+  const answer = await fetch("/actions");
+  if (!answer.ok) return;
+  const list = await answer.json();
+  actions = list.actions;
+  $("operator-form").hidden = !list.operators;
+  $("operator").textContent = list.operators ? "read-only" : "read-only: admin.actions names no operator";
+  kinds = list.kinds;
+  $("kind").replaceChildren(...kinds.map((k) => element("option", { value: k.name }, k.name)));
+  if (shown().id === "stored") stored();
+}
+
+// The fields of a row of stored data, in the order of the columns.
+const fields = { owner: String, id: String, name: String, state: String, count: (n) => count(n), octets: (n) => octets(n), begun: String, ended: String, note: String };
+let kinds = [];
+let asked = 0; // the last request for rows
+
+// stored shows a page of stored data, from a place on.
+async function stored(after = "") {
+  const kind = kinds.find((k) => k.name === $("kind").value);
+  if (!kind) return;
+  const mine = ++asked;
+  const form = new FormData($("stored-form"));
+  for (const name of ["owner", "id", "name", "state"]) {
+    const input = $("stored-form").elements[name];
+    input.disabled = !kind.titles[name];
+    if (input.disabled) form.delete(name);
+  }
+  form.delete("kind");
+  $("kind-does").textContent = kind.does + ".";
+  const query = new URLSearchParams([...form].filter(([, v]) => v !== ""));
+  if (after) query.set("after", after);
+  try {
+    const answer = await fetch("/store/" + kind.name + "?" + query);
+    if (!answer.ok) throw new Error((await answer.text()).trim());
+    const page = await answer.json();
+    if (mine !== asked) return; // another one was asked for since
+    const names = Object.keys(fields).filter((f) => kind.titles[f]);
+    const titles = names.map((f) => (f === "count" || f === "octets" ? "#" : "") + kind.titles[f]);
+    const rows = page.rows.map((row) => [...names.map((f) => (row[f] === undefined ? (f === "count" ? "0" : "") : fields[f](row[f]))), element("span", { class: "actions" }, ...buttons(kind.name, row))]);
+    fill($("kept"), token ? [...titles, "actions"] : titles, token ? rows : rows.map((r) => r.slice(0, -1)), "there are none");
+    $("stored-said").textContent = page.rows.length + " rows" + (page.next ? ", and there may be more" : "");
+    const next = element("button", { type: "button" }, "next page");
+    next.addEventListener("click", () => stored(page.next));
+    $("more").replaceChildren(...(page.next ? [next] : []));
+  } catch (error) {
+    if (mine === asked) $("stored-said").textContent = error.message;
+  }
 }
 
 const samples = (s, name) => s.metrics[name] ?? [];
@@ -139,8 +259,9 @@ const draw = {
       "no partner is configured");
   },
   sessions(s) {
-    fill($("connections"), ["#number", "identity", "transport", "address", "certificate until"],
-      s.sessions.map((c) => [c.number, c.identity, c.transport, c.addr, c.not_after ? new Date(c.not_after * 1000).toISOString() : ""]), "no peer is connected");
+    fill($("connections"), ["#number", "identity", "transport", "address", "certificate until", ...(token ? ["actions"] : [])],
+      s.sessions.map((c) => [c.number, c.identity, c.transport, c.addr, c.not_after ? new Date(c.not_after * 1000).toISOString() : "",
+        ...(token ? [element("span", { class: "actions" }, ...buttons("sessions", { owner: c.identity, id: c.id }))] : [])]), "no peer is connected");
   },
   queues(s) {
     const gauges = [["swpd_a2a_tasks", "unfinished tasks"], ["swpd_a2a_waiting", "tasks that wait for an agent"], ["swpd_relay_waiting", "deliveries waiting"],
@@ -179,9 +300,11 @@ function show() {
   for (const v of views) v.hidden = v !== view;
   for (const a of document.querySelectorAll("nav a")) a.hash === "#" + view.id ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current");
   redraw();
+  if (view.id === "stored") stored();
 }
 
 function redraw() {
+  if (pressed) return;
   const s = history[history.length - 1];
   const { id } = shown();
   if (s && draw[id]) draw[id](s);
@@ -197,7 +320,10 @@ function listen() {
   source.onmessage = (event) => {
     const s = JSON.parse(event.data);
     const before = history[history.length - 1];
-    if (before && before.status.started !== s.status.started) history.length = 0; // another process
+    if (before && before.status.started !== s.status.started) {
+      history.length = 0; // another process
+      ready();
+    }
     history.push(s);
     if (history.length > kept) history.shift();
     $("identity").textContent = s.status.identity;
@@ -243,7 +369,18 @@ ask("rights-form", "/permissions", "rights-said", (p) => {
   return p.denied ? p.identity + " is denied everything" : p.identity + (rows.length ? " may:" : " may do nothing");
 });
 
+$("operator-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  operate(token ? "" : $("token").value);
+});
+$("stored-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  stored();
+});
+$("kind").addEventListener("change", () => stored());
+
 $("views").append(...views.map((v) => element("li", {}, element("a", { href: "#" + v.id }, v.querySelector("h2").textContent))));
 window.addEventListener("hashchange", show);
 show();
+ready();
 listen();
