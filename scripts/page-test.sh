@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# page-test.sh: the admin page in Chromium, beside a partner and some traffic, with the actions of an operator. Screenshots: artifacts/page.
+# page-test.sh: the admin page in Chromium, beside a partner and some traffic, with the actions of an operator. Screenshots: bin/page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 chromium=${CHROMIUM:-$(command -v chromium || true)}
@@ -31,4 +31,4 @@ while true; do
   seq 200 | "${client[@]}" events publish "swp+tls://127.0.0.1:$acme" --type test.page --lines || true
   sleep 0.5
 done >/dev/null 2>&1 &
-CHROMIUM=$chromium TOKEN=$token node "$work/test/page.mjs" "http://127.0.0.1:$admin/" artifacts/page
+CHROMIUM=$chromium TOKEN=$token node "$work/test/page.mjs" "http://127.0.0.1:$admin/" bin/page
