@@ -145,7 +145,7 @@ async function stored(after = "") {
     const titles = names.map((f) => (f === "count" || f === "octets" ? "#" : "") + kind.titles[f]);
     const rows = page.rows.map((row) => [...names.map((f) => (row[f] === undefined ? (f === "count" ? "0" : "") : fields[f](row[f]))), element("span", { class: "actions" }, ...buttons(kind.name, row))]);
     fill($("kept"), token ? [...titles, "actions"] : titles, token ? rows : rows.map((r) => r.slice(0, -1)), "there are none");
-    $("stored-said").textContent = page.rows.length + " rows" + (page.next ? ", and there may be more" : "");
+    $("stored-said").textContent = number(page.rows.length, "row") + (page.next ? ", and there may be more" : "");
     const next = element("button", { type: "button" }, "next page");
     next.addEventListener("click", () => stored(page.next));
     $("more").replaceChildren(...(page.next ? [next] : []));
@@ -158,6 +158,7 @@ const samples = (s, name) => s.metrics[name] ?? [];
 const value = (s, name) => samples(s, name).reduce((sum, one) => sum + one.value, 0);
 const labels = (one) => Object.entries(one.labels ?? {}).map(([k, v]) => k + "=" + v).join(" ");
 const count = (n) => Math.round(n).toLocaleString("en");
+const number = (n, what) => (n === 0 ? "no" : count(n)) + " " + what + (n === 1 ? "" : "s");
 
 function octets(n) {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
@@ -290,9 +291,11 @@ const draw = {
   },
 };
 
+let current = views[0];
+
 function shown() {
   const id = location.hash.slice(1);
-  return views.find((v) => v.id === id) ?? views[0];
+  return (current = views.find((v) => v.id === id) ?? current); // #main is the content of any
 }
 
 function show() {
@@ -356,7 +359,7 @@ function ask(form, path, said, answered) {
 ask("audit-form", "/audit", "audit-said", (found) => {
   fill($("records"), ["time", "identity", "profile", "operation", "name", "outcome", "rule or reason", "#took"], found.records.map((r) =>
     [r["@timestamp"], (r["user.id"] ?? "") + (r["swp.for"] ? " for " + r["swp.for"] : ""), r["swp.profile"], r["swp.operation"], r["swp.name"], r["swp.outcome"], r["rule.id"] ?? r["event.reason"], seconds((r["event.duration"] ?? 0) / 1e9)]), "no record matches");
-  return found.records.length + (found.more ? " latest records; older ones match, too" : " records");
+  return number(found.records.length, found.more ? "latest record" : "record") + (found.more ? "; older ones match, too" : "");
 });
 
 ask("rights-form", "/permissions", "rights-said", (p) => {
