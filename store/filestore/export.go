@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
 )
 
@@ -91,7 +92,7 @@ func (x *exporting) item(name string) error {
 		var err error
 		for i, r := range all {
 			if r != nil && err == nil {
-				files[i], err = os.Open(x.s.path(r.file))
+				files[i], err = os.Open(x.s.path(r.File))
 			}
 		}
 		again := errors.Is(err, fs.ErrNotExist) && x.records(name) != all
@@ -129,16 +130,16 @@ func (x *exporting) file(name string, r *record, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	return x.octets(name, r, f, uint64(r.note), r.size, func(data []byte) error { return x.yield(&store.Octets{Data: data}) })
+	return x.octets(name, r, f, uint64(r.note), r.Size, func(data []byte) error { return x.yield(&store.Octets{Data: data}) })
 }
 
 // octets calls f with the octets of a file from from up to to.
 func (x *exporting) octets(name string, r *record, file *os.File, from, to uint64, f func([]byte) error) error {
-	const step = buffer / blockSize * blockData
+	const step = blocks.Buffer / blocks.Size * blocks.Data
 	for from < to {
 		end := min(to, (from/step+1)*step)
 		var refused error
-		err := r.walk(file, from, end, x.buf, func(data []byte) {
+		err := r.Walk(file, from, end, x.buf, func(data []byte) {
 			if refused == nil {
 				refused = f(data)
 			}
@@ -146,8 +147,8 @@ func (x *exporting) octets(name string, r *record, file *os.File, from, to uint6
 		switch {
 		case refused != nil:
 			return refused
-		case errors.Is(err, errSum):
-			return x.s.damaged(name, "file %s: %w", r.file, err)
+		case errors.Is(err, blocks.ErrSum):
+			return x.s.damaged(name, "file %s: %w", r.File, err)
 		case err != nil:
 			return unavailable(err)
 		}
@@ -215,8 +216,8 @@ func (s *Store) importBlob(ctx context.Context, it *item, p *store.Blob, next fu
 		note: uint32(len(p.Note)), mark: p.Mark, version: p.Version, written: int64(p.Changed), expires: int64(p.Expires),
 		idle: int64(p.Idle), synced: which == blobRecord || s.options.Durability == store.Power, owner: p.Owner, tag: slices.Clone(p.Tag),
 	}
-	_, _ = rand.Read(r.file[:]) // never returns an error
-	f, err := os.OpenFile(s.path(r.file), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	_, _ = rand.Read(r.File[:]) // never returns an error
+	f, err := os.OpenFile(s.path(r.File), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -232,12 +233,12 @@ func (s *Store) importBlob(ctx context.Context, it *item, p *store.Blob, next fu
 		err = s.commit(it, which, r)
 	}
 	if err != nil {
-		_ = os.Remove(s.path(r.file))
+		_ = os.Remove(s.path(r.File))
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.charge(r.owner, int64(r.size), 1)
+	s.used.Charge(r.owner, int64(r.Size), 1)
 	s.mark(r.expires)
 	if which == partRecord {
 		it.part = r
@@ -252,7 +253,7 @@ func (s *Store) importBlob(ctx context.Context, it *item, p *store.Blob, next fu
 func (r *record) fill(ctx context.Context, f *os.File, p *store.Blob, next func() (store.Piece, error), buf []byte) (foreign, err error) {
 	all := uint64(len(p.Note)) + p.Size
 	for data := p.Note; ; {
-		if r.extent, err = r.grow(f, data, buf); err != nil || r.size == all {
+		if r.Extent, err = r.Grow(f, data, buf); err != nil || r.Size == all {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {

@@ -26,7 +26,9 @@ import (
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/usage"
 )
 
 // Options configure a Store. Records and Space are required.
@@ -123,7 +125,7 @@ func (o *Options) partSpace() string { return o.Space + partSuffix }
 
 // Store is an open engine. It is safe for concurrent use.
 type Store struct {
-	options Options // mu guards the limits in it
+	options Options
 	dir     string
 	lock    *disk.Lock
 	clock   *clock.Clock
@@ -140,8 +142,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	items   map[string]*item
-	used    fair.Shares // octets, by owner
-	count   fair.Shares // parts and blobs, by owner
+	used    usage.Usage
 	due     int64       // nothing expires before
 	waiting fair.Shares // pending operations, by owner
 	octets  fair.Shares // of those
@@ -156,15 +157,12 @@ type Store struct {
 
 var _ store.Blobs = (*Store)(nil)
 
-// buffer is the size of a read or write.
-const buffer = 16 * blockSize
-
 // borrow waits for a slot and returns its buffer.
 func borrow(slots chan []byte) []byte {
 	if b := <-slots; b != nil {
 		return b
 	}
-	return make([]byte, buffer)
+	return make([]byte, blocks.Buffer)
 }
 
 func (s *Store) notice(format string, args ...any) {

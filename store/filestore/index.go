@@ -1,11 +1,10 @@
 package filestore
 
 import (
-	"fmt"
-
 	"github.com/slimwire/swp/internal/fair"
-	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/usage"
 )
 
 // item is a name with a part, a blob or pending operations.
@@ -23,9 +22,9 @@ type item struct {
 	telling  bool // and only calls done functions
 	sweeping bool // the sweeper works on it instead
 
-	stored [2]uint64 // versions of the records of the part and of the blob; 0: no record
-	unsure bool      // a record may differ from the last acknowledged one
-	digest digest    // of the part
+	stored [2]uint64     // versions of the records of the part and of the blob; 0: no record
+	unsure bool          // a record may differ from the last acknowledged one
+	digest blocks.Digest // of the part
 }
 
 // empty reports whether an item can be forgotten.
@@ -57,56 +56,13 @@ func (s *Store) item(name string) *item {
 	return it
 }
 
-// charge adds octets and items to the usage of an owner; both may be negative. The caller
-// holds mu.
-func (s *Store) charge(name string, octets int64, items int) {
-	add := func(to *fair.Shares, n int) {
-		if n < 0 {
-			to.Give(name, -n)
-		} else {
-			to.Force(name, n)
-		}
-	}
-	add(&s.used, int(octets))
-	add(&s.count, items)
-}
-
 // SetBounds changes Quota, QuotaPerOwner, Items and ItemsPerOwner; zero means the default.
 // Data above a new limit stays.
 func (s *Store) SetBounds(o Options) {
 	o = o.withDefaults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.options.Quota, s.options.QuotaPerOwner = o.Quota, o.QuotaPerOwner
-	s.options.Items, s.options.ItemsPerOwner = o.Items, o.ItemsPerOwner
-	s.used.Bound(int(o.Quota))
-	s.count.Bound(o.Items)
-}
-
-// room returns an error if the quota of an owner does not allow so much more. The caller
-// holds mu.
-func (s *Store) room(name string, octets uint64, items int) error {
-	limit, used, count := &s.options, s.used.Of(name), s.count.Of(name)
-	switch {
-	case name == "" && octets > uint64(max(0, limit.Quota-int64(s.used.Used()))):
-		return fmt.Errorf("%w: %d octets are kept, %d more exceed %d", store.ErrQuota, s.used.Used(), octets, limit.Quota)
-	case name == "" && s.count.Used()+items > limit.Items:
-		return fmt.Errorf("%w: there are %d parts and blobs, limit %d", store.ErrQuota, s.count.Used(), limit.Items)
-	case name == "":
-		return nil
-	case octets > uint64(max(0, limit.QuotaPerOwner-int64(used))):
-		return fmt.Errorf("%w: %q has %d octets, %d more exceed %d", store.ErrQuota, name, used, octets, limit.QuotaPerOwner)
-	case count+items > limit.ItemsPerOwner:
-		return fmt.Errorf("%w: %q has %d parts and blobs, limit %d", store.ErrQuota, name, count, limit.ItemsPerOwner)
-	}
-	switch max(s.used.Ask(name, int(octets)), s.count.Ask(name, items)) {
-	case fair.Taken:
-		return nil
-	case fair.Full:
-		return fmt.Errorf("%w: %d octets are kept of %d, and %d parts and blobs of %d", store.ErrShare, s.used.Used(), limit.Quota, s.count.Used(), limit.Items)
-	}
-	return fmt.Errorf("%w: %q has %d octets and %d parts and blobs, %d octets more exceed its share of %d octets and %d parts and blobs",
-		store.ErrQuota, name, used, count, octets, limit.Quota, limit.Items)
+	s.used.Bound(usage.Bounds{Octets: o.Quota, OctetsPerOwner: o.QuotaPerOwner, Items: o.Items, ItemsPerOwner: o.ItemsPerOwner})
 }
 
 // take adds octets and items to the usage of an owner, or returns an error. It removes
@@ -117,9 +73,9 @@ func (s *Store) take(name string, octets uint64, items int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.room(name, octets, items)
+	err := s.used.Room(name, octets, items)
 	if err == nil {
-		s.charge(name, int64(octets), items)
+		s.used.Charge(name, int64(octets), items)
 	}
 	return err
 }
@@ -128,12 +84,12 @@ func (s *Store) take(name string, octets uint64, items int) error {
 // too little.
 func (s *Store) makeRoom(name string, octets uint64, items int) error {
 	s.mu.Lock()
-	err := s.room(name, octets, items)
+	err := s.used.Room(name, octets, items)
 	s.mu.Unlock()
 	if err != nil {
 		s.sweep()
 		s.mu.Lock()
-		err = s.room(name, octets, items)
+		err = s.used.Room(name, octets, items)
 		s.mu.Unlock()
 	}
 	return err
@@ -143,7 +99,7 @@ func (s *Store) makeRoom(name string, octets uint64, items int) error {
 func (s *Store) giveBack(name string, octets uint64, items int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.charge(name, -int64(octets), -items)
+	s.used.Charge(name, -int64(octets), -items)
 }
 
 // live returns the part of an item, or nil if it is missing or has expired. The caller
@@ -199,5 +155,5 @@ func (s *Store) blob(name string) *record {
 func (s *Store) Pools() []fair.Pool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []fair.Pool{s.used.Pool("artifact octets"), s.count.Pool("artifacts"), s.waiting.Pool("artifact writes")}
+	return []fair.Pool{s.used.Octets.Pool("artifact octets"), s.used.Items.Pool("artifacts"), s.waiting.Pool("artifact writes")}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
 )
 
@@ -78,14 +79,14 @@ func (s *Store) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("filestore: %w", err)
 	}
-	known := make(map[fileID]bool)
+	known := make(map[blocks.ID]bool)
 	left := len(forget)
 	var buf []byte // with AcceptDamage: for reading all files
 	if s.options.AcceptDamage {
-		buf = make([]byte, buffer)
+		buf = make([]byte, blocks.Buffer)
 	}
 	for _, it := range s.items {
-		if it.part != nil && it.blob != nil && it.part.file == it.blob.file {
+		if it.part != nil && it.blob != nil && it.part.File == it.blob.File {
 			it.part = nil // it was sealed: the blob has its file
 			forget = append(forget, func() error { return s.commit(it, partRecord, nil) })
 		}
@@ -95,22 +96,22 @@ func (s *Store) load(ctx context.Context) error {
 			}
 			switch err := s.fit(ctx, r, buf); {
 			case err == nil:
-				known[r.file] = true
-				s.charge(r.owner, int64(r.size), 1)
+				known[r.File] = true
+				s.used.Charge(r.owner, int64(r.Size), 1)
 				s.mark(r.expires)
 				continue
-			case !errors.Is(err, errSum):
+			case !errors.Is(err, blocks.ErrSum):
 				return unavailable(err)
 			case which == partRecord && r.held() == 0:
 				// The part has no octets yet, and its Begin may have failed.
 			case which == blobRecord || r.synced:
 				// Its existence was acknowledged.
-				if err = s.damaged(it.name, "file %s: %w", r.file, err); !s.options.AcceptDamage {
+				if err = s.damaged(it.name, "file %s: %w", r.File, err); !s.options.AcceptDamage {
 					return err
 				}
 				left++
 			default:
-				s.notice("%q: file %s: %v: what was not synced ended with the machine", it.name, r.file, err)
+				s.notice("%q: file %s: %v: what was not synced ended with the machine", it.name, r.File, err)
 			}
 			forget = append(forget, func() error { return s.commit(it, which, nil) })
 			if which == partRecord {
@@ -185,19 +186,19 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 	return forget, nil
 }
 
-// fit truncates a file to the length in its record. A shorter or missing file is errSum.
+// fit truncates a file to the length in its record. A shorter or missing file is blocks.ErrSum.
 // With a buffer it also verifies the checksums.
 func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
-	info, err := os.Stat(s.path(r.file))
-	switch want := place(r.size); {
+	info, err := os.Stat(s.path(r.File))
+	switch want := blocks.Place(r.Size); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: it is missing", errSum)
+		return fmt.Errorf("%w: it is missing", blocks.ErrSum)
 	case err != nil:
 		return err
 	case info.Size() < want:
-		return fmt.Errorf("%w: it has %d octets, want %d", errSum, info.Size(), want)
+		return fmt.Errorf("%w: it has %d octets, want %d", blocks.ErrSum, info.Size(), want)
 	case info.Size() > want:
-		err = os.Truncate(s.path(r.file), want)
+		err = os.Truncate(s.path(r.File), want)
 	}
 	if err != nil || buf == nil {
 		return err
@@ -205,26 +206,26 @@ func (s *Store) fit(ctx context.Context, r *record, buf []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	f, err := os.Open(s.path(r.file))
+	f, err := os.Open(s.path(r.File))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it is read
-	if err = r.walk(f, 0, r.size, buf, func([]byte) {}); err != nil && !errors.Is(err, errSum) {
-		err = fmt.Errorf("%w: %w", errSum, err) // unreadable octets count as damaged
+	if err = r.Walk(f, 0, r.Size, buf, func([]byte) {}); err != nil && !errors.Is(err, blocks.ErrSum) {
+		err = fmt.Errorf("%w: %w", blocks.ErrSum, err) // unreadable octets count as damaged
 	}
 	return err
 }
 
 // tidy removes files without a record.
-func (s *Store) tidy(known map[fileID]bool) error {
+func (s *Store) tidy(known map[blocks.ID]bool) error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
 		return unavailable(err)
 	}
 	for _, file := range files {
 		id, err := hex.DecodeString(file.Name())
-		if err != nil || len(id) != len(fileID{}) || known[fileID(id)] {
+		if err != nil || len(id) != len(blocks.ID{}) || known[blocks.ID(id)] {
 			continue // another kind of file, or in use
 		}
 		path := filepath.Join(s.dir, file.Name())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/blocks"
 )
 
 var noExpiry time.Time
@@ -40,29 +41,29 @@ func (s *Store) begin(it *item, r *record, size uint64, note, buf []byte) (bool,
 	if err := s.take(r.owner, uint64(len(note)), 1); err != nil {
 		return false, err
 	}
-	_, _ = rand.Read(r.file[:]) // never returns an error
+	_, _ = rand.Read(r.File[:]) // never returns an error
 	err := s.create(r, note, buf)
 	if err == nil {
 		s.touch(r)
 		err = s.commit(it, partRecord, r)
 	}
 	if err != nil {
-		_ = os.Remove(s.path(r.file)) // if the record was written after all, it counts no octets
+		_ = os.Remove(s.path(r.File)) // if the record was written after all, it counts no octets
 		s.giveBack(r.owner, uint64(len(note)), 1)
 		return false, err
 	}
-	it.digest = digest{}
+	it.digest = blocks.Digest{}
 	s.publish(it, r, it.blob)
 	return true, nil
 }
 
 // create makes the file of a part, with its note.
 func (s *Store) create(r *record, note, buf []byte) error {
-	f, err := os.OpenFile(s.path(r.file), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(s.path(r.File), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return unavailable(err)
 	}
-	r.extent, err = r.grow(f, note, buf)
+	r.Extent, err = r.Grow(f, note, buf)
 	if err == nil {
 		err = s.sync(f)
 	}
@@ -90,7 +91,7 @@ func (s *Store) sync(f *os.File) error {
 	return f.Sync()
 }
 
-func (s *Store) path(id fileID) string { return filepath.Join(s.dir, id.String()) }
+func (s *Store) path(id blocks.ID) string { return filepath.Join(s.dir, id.String()) }
 
 // Append implements store.Blobs.
 func (s *Store) Append(name string, at, mark uint64, data []byte, done func(wrote bool, err error)) {
@@ -129,14 +130,14 @@ func (s *Store) grow(it *item, ops []*operation, buf []byte) {
 
 // write writes octets to a part and then commits its new length.
 func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
-	f, err := os.OpenFile(s.path(r.file), os.O_RDWR, 0)
+	f, err := os.OpenFile(s.path(r.File), os.O_RDWR, 0)
 	if err != nil {
 		return unavailable(err)
 	}
 	defer func() { _ = f.Close() }() // already synced
 	was := it.part
 	for _, op := range ops {
-		if r.extent, err = r.grow(f, op.grow.data, buf); err != nil {
+		if r.Extent, err = r.Grow(f, op.grow.data, buf); err != nil {
 			break
 		}
 		r.mark = op.grow.mark
@@ -145,19 +146,31 @@ func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
 		err = s.sync(f)
 	}
 	if err != nil {
-		_ = f.Truncate(place(was.size)) // the next write may be shorter
+		_ = f.Truncate(blocks.Place(was.Size)) // the next write may be shorter
 		return unavailable(err)
 	}
 	s.touch(r)
 	committed := s.put(it, partRecord, r)
-	unread := it.digest.follow(f, r, buf, r.size-was.size+catchUp)
+	unread := r.follow(&it.digest, f, buf, r.Size-was.Size+catchUp)
 	if err = committed(); err != nil || unread != nil {
-		it.digest = digest{} // octets that it has read may be replaced; Seal reports a read error
+		it.digest = blocks.Digest{} // octets that it has read may be replaced; Seal reports a read error
 	}
 	if err == nil {
 		s.publish(it, r, it.blob)
 	}
 	return err
+}
+
+// catchUp is how much more is read than was written with each write. A part that existed
+// when the store was opened is so read by the time it is complete, without one long read at
+// the end.
+const catchUp = 4 << 20
+
+// follow adds at most so many further octets of the file to its digest.
+func (r *record) follow(d *blocks.Digest, f *os.File, buf []byte, most uint64) error {
+	return d.Follow(uint64(r.note), r.Size, most, func(from, to uint64, yield func([]byte)) error {
+		return r.Walk(f, from, to, buf, yield)
+	})
 }
 
 // Discard implements store.Blobs.
@@ -178,7 +191,7 @@ func (s *Store) discard(it *item) error {
 	if err := s.commit(it, partRecord, nil); err != nil {
 		return err
 	}
-	it.digest = digest{}
+	it.digest = blocks.Digest{}
 	s.publish(it, nil, it.blob)
 	s.drop(r)
 	return nil
@@ -186,10 +199,10 @@ func (s *Store) discard(it *item) error {
 
 // drop removes a file that no record refers to.
 func (s *Store) drop(r *record) {
-	if err := os.Remove(s.path(r.file)); err != nil {
+	if err := os.Remove(s.path(r.File)); err != nil {
 		s.notice("%v", err)
 	}
-	s.giveBack(r.owner, r.size, 1)
+	s.giveBack(r.owner, r.Size, 1)
 }
 
 var errName = errors.New("filestore: the name is empty")

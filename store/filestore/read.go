@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/blocks"
 )
 
 // ReadAt implements store.Blobs.
@@ -17,7 +18,7 @@ func (s *Store) ReadAt(ctx context.Context, name string, version uint64, p []byt
 		return 0, false, s.whyMissing(name, version)
 	}
 	from := addUp(uint64(r.note), at)
-	return s.read(ctx, name, r, p, from, min(addUp(from, uint64(len(p))), r.size))
+	return s.read(ctx, name, r, p, from, min(addUp(from, uint64(len(p))), r.Size))
 }
 
 // Note implements store.Blobs.
@@ -57,18 +58,18 @@ func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from
 	case buf = <-s.readers:
 	}
 	if buf == nil {
-		buf = make([]byte, buffer)
+		buf = make([]byte, blocks.Buffer)
 	}
 	defer func() { s.readers <- buf }()
-	f, err := os.Open(s.path(r.file))
+	f, err := os.Open(s.path(r.File))
 	if err == nil {
-		err = r.walk(f, from, to, buf, func(data []byte) { n += copy(p[n:], data) })
+		err = r.Walk(f, from, to, buf, func(data []byte) { n += copy(p[n:], data) })
 		_ = f.Close()
 	}
 	switch {
 	case err == nil:
 		return n, true, nil
-	case !errors.Is(err, errSum) && !errors.Is(err, fs.ErrNotExist):
+	case !errors.Is(err, blocks.ErrSum) && !errors.Is(err, fs.ErrNotExist):
 		return 0, false, unavailable(err)
 	}
 	s.mu.Lock()
@@ -81,7 +82,7 @@ func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from
 	if !same {
 		return 0, false, nil // removed or replaced during the read
 	}
-	return 0, false, s.damaged(name, "file %s: %w", r.file, err)
+	return 0, false, s.damaged(name, "file %s: %w", r.File, err)
 }
 
 // Scan implements store.Blobs.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"time"
+
+	"github.com/slimwire/swp/store/internal/blocks"
 )
 
 // Seal implements store.Blobs.
@@ -27,21 +29,21 @@ func (s *Store) Seal(name string, sum [32]byte, keep time.Duration, done func(se
 // verify reads the octets of a part that were not read before, and reports whether the
 // checksum of all is sum. Damage on the medium changes the checksum.
 func (s *Store) verify(it *item, r *record, sum [32]byte, buf []byte) (same bool, err error) {
-	f, err := os.OpenFile(s.path(r.file), os.O_RDWR, 0)
+	f, err := os.OpenFile(s.path(r.File), os.O_RDWR, 0)
 	if err != nil {
 		return false, unavailable(err)
 	}
 	defer func() { _ = f.Close() }() // synced below
-	err = it.digest.follow(f, r, buf, math.MaxUint64)
-	if errors.Is(err, errSum) {
+	err = r.follow(&it.digest, f, buf, math.MaxUint64)
+	if errors.Is(err, blocks.ErrSum) {
 		s.notice("%q: %v: the part is discarded", it.name, err)
 		return false, nil
 	}
 	if err != nil {
-		it.digest = digest{}
+		it.digest = blocks.Digest{}
 		return false, unavailable(err)
 	}
-	if it.digest.sum() != sum {
+	if it.digest.Sum() != sum {
 		return false, nil
 	}
 	if !r.synced && s.options.Dir != "" {
@@ -66,7 +68,7 @@ func (s *Store) seal(it *item, r record, keep time.Duration) error {
 	it.part, it.blob, it.damaged = nil, &r, false
 	s.mark(r.expires)
 	s.mu.Unlock()
-	it.digest = digest{}
+	it.digest = blocks.Digest{}
 	if old != nil {
 		s.drop(old)
 	}
