@@ -20,12 +20,11 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// begin writes the first line, and the text with a line feed.
-func (p *checkedFile) begin(line string, text []byte) error {
+// content returns what the file has at first: the line, and the text with a line feed.
+func (p *checkedFile) content(line string, text []byte) []byte {
 	text = append(text, '\n')
 	p.rest = crc32.Checksum(text, castagnoli)
-	_, err := p.file.Write(append(p.seal(line), text...))
-	return err
+	return append(p.seal(line), text...)
 }
 
 // move replaces the line by one of the same length.

@@ -10,8 +10,8 @@ import (
 	"hash"
 	"io"
 	"os"
-	"path/filepath"
 
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 )
@@ -248,19 +248,7 @@ func (p *partial) save() error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(p.path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(octets, '\n'))
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), p.path+stateSuffix)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
+	if err := disk.Replace(p.path+stateSuffix, append(octets, '\n'), nil); err != nil {
 		return err
 	}
 	p.last = p.know.At

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/slimwire/swp/internal/disk"
 )
 
 // Journal remembers sent tasks, one file each, so that a client that was killed can resume
@@ -100,20 +102,11 @@ func (j *Journal) Add(t SentTask) (*Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
-	file, err := os.CreateTemp(j.dir, ".new-*") // with mode 0600
-	if err != nil {
+	content := new(checkedFile).content(fmt.Sprintf(markFormat, 0, markOpen), octets)
+	if err := disk.Replace(j.path(t.ID), content, nil); err != nil {
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
-	e := &Entry{SentTask: t, file: checkedFile{file: file}, path: j.path(t.ID)}
-	if err = e.file.begin(fmt.Sprintf(markFormat, 0, markOpen), octets); err == nil {
-		err = os.Rename(file.Name(), j.path(t.ID))
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		_ = file.Close()
-		return nil, fmt.Errorf("client: journal: %w", err)
-	}
-	return e, nil
+	return j.open(t.ID)
 }
 
 func (j *Journal) path(id string) string { return filepath.Join(j.dir, id+journalSuffix) }

@@ -62,7 +62,7 @@ func OpenPlace(state string, of PlaceOf) (*Place, error) {
 func (p *Place) read(of []byte) error {
 	octets, err := io.ReadAll(p.file.file)
 	if err == nil && len(octets) == 0 {
-		err = p.file.begin(placeNone, of)
+		_, err = p.file.file.Write(p.file.content(placeNone, of))
 		if err == nil {
 			return nil
 		}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -258,24 +256,9 @@ func (d *daemon) writeAddrFile() error {
 	if d.opts.AddrFile == "" {
 		return nil
 	}
-	lines := d.listeners.Addresses()
-	if at := d.admin.address(); at != "" {
-		if _, unix := config.UnixSocket(at); !unix {
-			at = "http://" + at
-		}
-		lines = append(lines, at)
+	at := d.admin.address()
+	if _, unix := config.UnixSocket(at); !unix && at != "" {
+		at = "http://" + at
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(d.opts.AddrFile), ".addresses-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.WriteString(strings.Join(lines, "\n") + "\n")
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), d.opts.AddrFile)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-		return err
-	}
-	return nil
+	return d.listeners.WriteAddresses(d.opts.AddrFile, at)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/slimwire/swp/internal/disk"
 )
 
 // Shared is the name of the MCP server that a partner may use by the rule that Join
@@ -140,19 +142,12 @@ func lastLine(n *yaml.Node) int {
 	return line
 }
 
-// Rewrite replaces a file with text, and keeps its mode. A reader never sees an
+// Rewrite replaces a file with text, and keeps its mode, owner and group. A reader never sees an
 // incomplete file.
 func Rewrite(file string, text []byte) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
 	}
-	next := file + ".new"
-	if err := os.WriteFile(next, text, info.Mode().Perm()); err != nil {
-		return err
-	}
-	if err := os.Rename(next, file); err != nil {
-		return err
-	}
-	return nil
+	return disk.Replace(file, text, disk.Like(info))
 }

@@ -4,12 +4,12 @@ import (
 	"crypto"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/slimwire/swp/internal/disk"
 )
 
 // identity is a certificate with its key.
@@ -47,37 +47,9 @@ func (id *identity) create(f Files) error {
 // replace writes a PEM file. A file that was there keeps its mode, owner and group, so that
 // those who could read it still can.
 func replace(name, kind string, der []byte, mode fs.FileMode) error {
-	before, err := os.Stat(name)
-	if err == nil {
-		mode = before.Mode().Perm()
+	prepare := func(made *os.File) error { return made.Chmod(mode) }
+	if before, err := os.Stat(name); err == nil {
+		prepare = disk.Like(before)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // fails after the rename
-	err = pem.Encode(tmp, &pem.Block{Type: kind, Bytes: der})
-	if before != nil {
-		err = errors.Join(err, keepOwner(tmp, before))
-	}
-	if err = errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), name)
-}
-
-// keepOwner gives a file the owner and the group of another one.
-func keepOwner(f *os.File, of fs.FileInfo) error {
-	was, ok := of.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if is, ok := info.Sys().(*syscall.Stat_t); ok && is.Uid == was.Uid && is.Gid == was.Gid {
-		return nil
-	}
-	return f.Chown(int(was.Uid), int(was.Gid))
+	return disk.Replace(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), prepare)
 }

@@ -1,4 +1,4 @@
-// Package disk locks and syncs the directories of stores.
+// Package disk locks and syncs the directories of stores, and replaces files in one step.
 package disk
 
 import (
@@ -12,7 +12,7 @@ import (
 // Lock is a locked file.
 type Lock struct{ file *os.File }
 
-// Acquire locks a file, which it creates if there is none, against other processes and other
+// Acquire locks a file, which it creates if necessary, against other processes and other
 // stores of this process, until Close. The error is store.ErrLocked if it is locked.
 func Acquire(path string) (*Lock, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -161,6 +163,15 @@ func (ls *Listeners) Addresses() []string {
 		list[i] = l.address()
 	}
 	return list
+}
+
+// WriteAddresses writes the addresses into a file, one a line. The last is admin, unless it is empty.
+func (ls *Listeners) WriteAddresses(file, admin string) error {
+	lines := ls.Addresses()
+	if admin != "" {
+		lines = append(lines, admin)
+	}
+	return disk.Replace(file, []byte(strings.Join(lines, "\n")+"\n"), nil)
 }
 
 func (ls *Listeners) listenOn(a transport.Addr, policy *transport.Policy) (transport.Listener, error) {

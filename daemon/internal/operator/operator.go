@@ -32,6 +32,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -145,14 +146,7 @@ func (d *Desk) Open() error {
 	if d.token == "" {
 		return nil
 	}
-	next := d.file + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("data: %w", err)
-	}
-	if err := os.WriteFile(next, []byte(d.token+"\n"), 0o600); err != nil {
-		return fmt.Errorf("data: %w", err)
-	}
-	if err := os.Rename(next, d.file); err != nil {
+	if err := disk.Replace(d.file, []byte(d.token+"\n"), nil); err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
 	return nil

@@ -125,22 +125,8 @@ func (o *Options) keep(b *Bundle) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(o.File)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(dir, ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), o.File)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		return err
-	}
-	return disk.SyncDir(dir)
+	return disk.Replace(o.File, append(text, '\n'), nil)
 }

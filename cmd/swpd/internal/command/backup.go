@@ -112,10 +112,7 @@ func (b *backup) writeTo(ctx context.Context, dir string) (err error) {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.WriteFile(name+digestExt, []byte(b.digest+"  "+backupFile+"\n"), 0o600)
-	}
-	if err == nil {
-		err = disk.SyncDir(dir)
+		err = disk.Replace(name+digestExt, []byte(b.digest+"  "+backupFile+"\n"), nil)
 	}
 	if err != nil {
 		_ = os.Remove(name + digestExt) // it may not be there

@@ -130,7 +130,11 @@ func (p *partners) put(file string, text []byte, replace bool) error {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return putFile(file, text, replace, func(made string) error { return giveTo(made, info, info.Mode().Perm()&0o640|0o600) })
+	write := disk.Create
+	if replace {
+		write = disk.Replace
+	}
+	return write(file, text, func(made *os.File) error { return giveTo(made.Name(), info, info.Mode().Perm()&0o640|0o600) })
 }
 
 // giveTo gives a file the group of another one, and a mode.
@@ -141,30 +145,6 @@ func giveTo(file string, like fs.FileInfo, mode fs.FileMode) error {
 		}
 	}
 	return os.Chmod(file, mode)
-}
-
-// putFile writes a file as a whole, durably, after give has prepared it; without give only this
-// user can read it. Without replace the file must not exist.
-func putFile(file string, text []byte, replace bool, give func(made string) error) error {
-	dir := filepath.Dir(file)
-	next, err := os.CreateTemp(dir, "."+filepath.Base(file)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(next.Name()) }() // it has another name, or failed
-	_, err = next.Write(text)
-	if err == nil && give != nil {
-		err = give(next.Name())
-	}
-	if err = errors.Join(err, next.Sync(), next.Close()); err != nil {
-		return err
-	}
-	if replace {
-		err = os.Rename(next.Name(), file)
-	} else {
-		err = os.Link(next.Name(), file)
-	}
-	return errors.Join(err, disk.SyncDir(dir))
 }
 
 // tell has the swpd that runs with the configuration reload it, and says what came of it.

@@ -21,6 +21,7 @@ import (
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/invitation"
+	"github.com/slimwire/swp/internal/disk"
 )
 
 // inviteDays is how long an invitation is accepted by default.
@@ -198,7 +199,7 @@ func writeOut(cmd *cobra.Command, to string, text []byte) error {
 		_, err := cmd.OutOrStdout().Write(text)
 		return err
 	}
-	err := putFile(to, text, false, nil)
+	err := disk.Create(to, text, nil)
 	if errors.Is(err, fs.ErrExist) {
 		return cli.Usagef("%s exists; remove it, or name another file", to)
 	}
