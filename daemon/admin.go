@@ -18,7 +18,8 @@ import (
 // servers to list them.
 const toolsPatience = 8 * time.Second
 
-// admin is the listener for local administration, if it is configured.
+// admin is the listener for local administration, if it is configured. Until all parts are open it
+// answers only that the daemon lives and starts, and names the reason for a long start.
 type admin struct {
 	web
 	d       *daemon
@@ -28,7 +29,18 @@ type admin struct {
 // Open implements part.Part.
 func (a *admin) Open() error {
 	a.backups.open(a.d)
-	return a.open(a.d, "admin", a.d.config.Admin.Address, newAdmin(a.d))
+	a.handle(newAdmin(a.d))
+	return nil
+}
+
+// newStarting returns the handler of the admin listener during the start.
+func newStarting(h *health) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", live)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusServiceUnavailable, h.look().Reasons...)
+	})
+	return localOnly(mux)
 }
 
 // Retire implements part.Part: a backup ends.

@@ -105,14 +105,14 @@ type daemon struct {
 	logs     *telemetry.Logs
 	started  time.Time
 	metrics  *telemetry.Metrics
-	health   *health
+	health   health
 	observer *telemetry.Observer
 
 	sockets     *entrances.Sockets
 	parts       part.List // the parts below, in the order of their addition
 	admin       *admin
 	leave       chan struct{} // one slot; filled by an operator who wants a stop
-	probes      *probes
+	probes      *web
 	monitor     *fronts.Monitor
 	memory      *entrances.Memory
 	endpoints   *entrances.Endpoints
@@ -189,7 +189,7 @@ func (d *daemon) start(ctx context.Context) error {
 		d.metrics.Registry.MustRegister(p.Collectors()...)
 	}
 	d.metrics.Watch(d.parts.Stats, d.parts.Curtailed)
-	d.health = &health{parts: d.parts}
+	d.health.parts = d.parts
 	if err := d.parts.Open(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/slimwire/swp/daemon/internal/part"
@@ -19,7 +20,8 @@ const (
 // so that the answer is current.
 type health struct {
 	phase atomic.Int32
-	parts part.List
+	waits part.Fault // the reason for a long start
+	parts part.List  // not used while the daemon starts
 }
 
 // Health is the answer of /readyz and /status.
@@ -29,7 +31,9 @@ func (h *health) look() Health {
 	v := Health{Reasons: []string{}, Warnings: []string{}}
 	switch phase(h.phase.Load()) {
 	case starting:
-		v.Reasons = append(v.Reasons, "starting")
+		why, _ := h.waits.Text()
+		v.Reasons = append(v.Reasons, cmp.Or(why, "starting"))
+		return v
 	case draining:
 		v.Reasons = append(v.Reasons, "stopping")
 	case serving:

@@ -34,10 +34,15 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	if d.sockets, err = entrances.NewSockets(d.opts.Sockets); err != nil {
 		return err
 	}
-	d.admin = &admin{d: d}
+	d.admin, d.probes = &admin{d: d}, new(web)
 	d.add(d.admin)
-	d.probes = &probes{d: d}
 	d.add(d.probes)
+	if err = d.admin.open(d, "admin", d.config.Admin.Address, newStarting(&d.health)); err != nil {
+		return err
+	}
+	if err = d.probes.open(d, "health", d.config.Health, newProbes(&d.health)); err != nil {
+		return err
+	}
 	d.memory = entrances.NewMemory(int(d.config.Limits.InFlightBytes))
 	d.add(d.memory)
 	if d.opts.InFlight != nil {

@@ -1,13 +1,13 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,16 +20,16 @@ import (
 // maxWeb is how many connections a web holds at once.
 const maxWeb = 64
 
-// web is an HTTP listener for requests without credentials.
+// web is an HTTP listener for requests without credentials. It answers as soon as the daemon starts.
 type web struct {
 	part.Passive
-	key      string // of its address in the configuration
-	log      *zap.Logger
 	listener net.Listener // nil: it is off
 	server   *http.Server
+	handler  atomic.Pointer[http.Handler]
+	done     chan struct{} // closed at the end of the server
 }
 
-// open opens the address of a key, unless it is off.
+// open opens the address of a key, unless it is off, and serves it.
 func (w *web) open(d *daemon, key, address string, handler http.Handler) error {
 	if address == config.AdminOff {
 		return nil
@@ -38,9 +38,20 @@ func (w *web) open(d *daemon, key, address string, handler http.Handler) error {
 	if err != nil {
 		return entrances.ListenError(key, address, err)
 	}
-	w.key, w.log, w.listener, w.server = key, d.log, ln, newWeb(handler)
+	w.handle(handler)
+	w.listener, w.done = ln, make(chan struct{})
+	w.server = newWeb(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) { (*w.handler.Load()).ServeHTTP(to, r) }))
+	go func() {
+		defer close(w.done)
+		if err := w.server.Serve(entrances.NewPool(ln, maxWeb, nil, nil)); !errors.Is(err, http.ErrServerClosed) {
+			d.log.Error("listener of "+key+" failed", zap.Error(err))
+		}
+	}()
 	return nil
 }
+
+// handle replaces the handler.
+func (w *web) handle(handler http.Handler) { w.handler.Store(&handler) }
 
 func newWeb(handler http.Handler) *http.Server {
 	return &http.Server{
@@ -71,34 +82,15 @@ func (w *web) address() string {
 	return at.String()
 }
 
-// Serve implements part.Part.
-func (w *web) Serve(context.Context) {
-	if w.listener == nil {
-		return
-	}
-	err := w.server.Serve(entrances.NewPool(w.listener, maxWeb, nil, nil))
-	if !errors.Is(err, http.ErrServerClosed) {
-		w.log.Error("listener of "+w.key+" failed", zap.Error(err))
-	}
-}
-
 // Close implements part.Part.
 func (w *web) Close() error {
 	if w.listener != nil {
 		_ = w.server.Close()
 		_ = w.listener.Close()
+		<-w.done
 	}
 	return nil
 }
-
-// probes is the listener for probes from other machines, if it is configured.
-type probes struct {
-	web
-	d *daemon
-}
-
-// Open implements part.Part.
-func (p *probes) Open() error { return p.open(p.d, "health", p.d.config.Health, newProbes(p.d.health)) }
 
 // looked is the greatest age of an answer to a probe. Strangers can ask as often as they like.
 const looked = time.Second
