@@ -93,6 +93,8 @@ var rules = []rule{
 	{"store/sqlstore", []string{"internal/disk", "internal/fair", "store", "store/internal/clock"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
 	{"store/internal/blocks", nil, nil, "the format of stored octets"},
 	{"store/internal/usage", []string{"internal/fair", "store"}, nil, "quotas of owners of blobs"},
+	{"store/internal/lines", []string{"internal/fair", "store"}, nil, "the order of operations on blobs"},
+	{"store/sharedblobs", []string{"internal/disk", "internal/fair", "store", "store/internal/blocks", "store/internal/clock", "store/internal/lines", "store/internal/usage"}, []string{"github.com/minio/minio-go/v7"}, "objects beside records that several processes share; the one place that knows S3"},
 	{"store/filestore", []string{"internal/disk", "internal/fair", "store", "store/internal/blocks", "store/internal/clock", "store/internal/usage"}, nil, "files beside a database that it knows as records"},
 	{"store/archive", []string{"frame", "store"}, nil, "the file of an export, of any engine"},
 	{"store/storetest", []string{"store", "store/archive", "internal/effort"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
