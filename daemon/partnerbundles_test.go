@@ -220,6 +220,9 @@ func TestTheFederatedBundleOfTheWorkloadAPIGivesTheTrustOfAPartner(t *testing.T)
 	svid := spiffetest.SVID{ID: ownSVID, Authority: ca}
 	w.agent.Give(map[string]*transporttest.CA{"spiffe://b.example": other}, svid)
 	w.eventually("the partner", joins)
+	if b := (&organisation{running: w.running}).bundle("b"); b.Anchors != 1 || b.Fetched.IsZero() || time.Since(b.Fetched) > patience {
+		t.Errorf("%+v, want one authority with an age", b)
+	}
 	if _, _, err := w.join(w.addrs[0], other.Issue(t, transporttest.Named("spiffe://b.example/agent")), ca); err == nil {
 		t.Error("another identity of the partner's trust domain was let in")
 	}

@@ -102,6 +102,33 @@ func TestAPartnerInAFileOfItsOwnIsSuspendedAndComesBack(t *testing.T) {
 	}
 }
 
+// To keep a partner out does not wait until other faults of the configuration are corrected.
+func TestAPartnerIsKeptOutAlthoughTheConfigurationIsFaulty(t *testing.T) {
+	t.Parallel()
+	b, a := open(t, "b", ""), open(t, "a", "")
+	b.writes("a", own(a, ""))
+	b.reloaded()
+	a.writes("b", own(b, "", b.addrs[0]))
+	a.reloaded()
+	a.connected("b")
+	b.configure(func(text string) string { return text + "nonsense: 1\n" })
+	b.writes("a", own(a, "state: suspended\nalso: nonsense\n"))
+	a.until("the end of the link", func() bool { return !a.up("b") })
+	b.await("partners are kept out, as their files say, although the configuration is faulty")
+	if got := b.link("a").Barred; !strings.Contains(got, "partner a is suspended") {
+		t.Errorf("barred: %q", got)
+	}
+
+	// Nobody comes in that way.
+	b.writes("a", own(a, ""))
+	if answer := b.reloads(); len(answer.Problems) != 1 || !strings.Contains(answer.Problems[0], "nonsense") || b.link("a").Barred == "" {
+		t.Errorf("%+v", answer)
+	}
+	b.configure(func(text string) string { return strings.Replace(text, "nonsense: 1\n", "", 1) })
+	b.reloaded()
+	a.connected("b")
+}
+
 func TestAPartnerIsNotLetInAfterItsLastDay(t *testing.T) {
 	t.Parallel()
 	b, a := open(t, "b", ""), open(t, "a", "")

@@ -165,7 +165,8 @@ func (r *reloader) reload(all bool) Reloaded {
 	return answer
 }
 
-// readFile reads the configuration file again. If it is faulty, latest stays unchanged.
+// readFile reads the configuration file again. If it is faulty, latest stays unchanged, except that
+// partners are kept out that their files suspend or revoke: that cannot wait for other faults.
 func (r *reloader) readFile(always bool) error {
 	if r.read == nil {
 		return nil
@@ -178,6 +179,11 @@ func (r *reloader) readFile(always bool) error {
 	c, err := r.read()
 	if err != nil {
 		r.failed(&r.failure, "configuration not reloaded, the old one stays in force", err)
+		c, out := r.latest.Withdrawn()
+		if len(out) > 0 {
+			r.latest = c
+			r.log.Warn("partners are kept out, as their files say, although the configuration is faulty", zap.Strings("partners", out))
+		}
 		return err
 	}
 	if r.failure.Clear() {

@@ -21,7 +21,8 @@ const maxIdentity = 2048
 // exactly one, else its DNS SAN if it has exactly one and no URI. IP addresses and e-mail
 // addresses are ignored, as are DNS names beside a URI. The common name and the
 // distinguished name are never used. Any other certificate is an error, because its peer
-// could be mistaken for another one.
+// could be mistaken for another one. An authority has no SPIFFE ID: the leaf of an X509-SVID must
+// not be able to sign certificates (X509-SVID, 5.2).
 //
 // Scheme, host and DNS names are in lower case. An identity has no control or white space
 // characters, no wildcard, no query, user, percent-encoding or dot segments, except for the
@@ -30,7 +31,11 @@ const maxIdentity = 2048
 func Identity(cert *x509.Certificate) (string, error) {
 	switch {
 	case len(cert.URIs) == 1:
-		return uriIdentity(cert.URIs[0])
+		id, err := uriIdentity(cert.URIs[0])
+		if err == nil && TrustDomain(id) != "" && (cert.IsCA || cert.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0) {
+			return "", fmt.Errorf("transport: identity: the certificate of %.64q is that of an authority, or may sign certificates or CRLs, which X509-SVID forbids; use a certificate of its own for each endpoint", id)
+		}
+		return id, err
 	case len(cert.URIs) > 1:
 		return "", fmt.Errorf("transport: identity: %d URI names in the certificate, want 1", len(cert.URIs))
 	case len(cert.DNSNames) == 1:

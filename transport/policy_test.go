@@ -191,6 +191,15 @@ func TestTL03OneCanonicalIdentityOrNone(t *testing.T) {
 		{"newline in DNS name", transporttest.Leaf{Edit: rawSAN(2, "admin\n.example.org")}, transport.ReasonIdentity, ""},
 		{"NUL in URI", transporttest.Leaf{Edit: rawSAN(6, "spiffe://h/a\x00b")}, transport.ReasonUntrusted, ""},
 		{"newline in URI", transporttest.Leaf{Edit: rawSAN(6, "spiffe://h/a\nb")}, transport.ReasonUntrusted, ""},
+		{"authority with a SPIFFE ID", transporttest.Leaf{URIs: []string{"spiffe://h/guest"}, Edit: func(c *x509.Certificate) {
+			c.IsCA, c.BasicConstraintsValid = true, true
+		}}, transport.ReasonIdentity, ""},
+		{"SPIFFE ID that may sign certificates", transporttest.Leaf{URIs: []string{"spiffe://h/guest"}, Edit: func(c *x509.Certificate) {
+			c.KeyUsage |= x509.KeyUsageCertSign
+		}}, transport.ReasonIdentity, ""},
+		{"SPIFFE ID that may sign CRLs", transporttest.Leaf{URIs: []string{"spiffe://h/guest"}, Edit: func(c *x509.Certificate) {
+			c.KeyUsage |= x509.KeyUsageCRLSign
+		}}, transport.ReasonIdentity, ""},
 		{"CN admin with SAN guest", transporttest.Leaf{CN: "admin", DNS: []string{"guest.example.org"}}, "", "guest.example.org"},
 		{"multi-valued RDN", transporttest.Leaf{URIs: []string{"spiffe://h/guest"}, Edit: func(c *x509.Certificate) {
 			der, err := asn1.Marshal(pkix.RDNSequence{{

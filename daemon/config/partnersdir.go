@@ -196,6 +196,27 @@ func keyIn(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
+// StateIn returns the state in the text of the file of a partner. The rest of the text must be YAML, and
+// is not checked.
+func StateIn(text []byte) (string, error) {
+	root, err := document("", text, reflect.TypeFor[Partner]())
+	if err != nil {
+		return "", err
+	}
+	n := under(root, "state")
+	if n == nil {
+		return StateActive, nil
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch n.Value {
+	case StateActive, StateSuspended, StateRevoked:
+		return n.Value, nil
+	}
+	return "", fmt.Errorf("state: is %.80q, want active, suspended or revoked", n.Value)
+}
+
 // SetState returns the text of the file of a partner with another state. Comments and layout
 // stay.
 func SetState(text []byte, state string) ([]byte, error) {

@@ -131,12 +131,51 @@ func (c *Config) admit() {
 				Identity: who, For: r.For, Profile: r.Profile, Operation: r.Operation, Name: r.Name, Key: fmt.Sprintf("%s.allow[%d]", key, i),
 			})
 		}
-		if one.State == StateSuspended || one.State == StateRevoked {
-			c.Access.Deny = append(c.Access.Deny, Denial{Identity: who, Key: key + ".state", Why: one.Barred(name, time.Time{})})
+		if one.KeptOut() {
+			c.Access.Deny = append(c.Access.Deny, one.denial(name))
 		} else if !one.ValidUntil.IsZero() {
 			timed = append(timed, Denial{Identity: who, Key: key + ".valid_until", Why: one.ended(name), From: one.ValidUntil.Time})
 		}
 	}
 	slices.SortStableFunc(timed, func(a, b Denial) int { return cmp.Compare(a.From.UnixNano(), b.From.UnixNano()) })
 	c.Access.Deny = append(c.Access.Deny, timed...)
+}
+
+// KeptOut reports whether a partner is suspended or revoked.
+func (p Partner) KeptOut() bool { return p.State == StateSuspended || p.State == StateRevoked }
+
+// denial is that of a partner that is suspended or revoked.
+func (p Partner) denial(name string) Denial {
+	return Denial{Identity: List{p.Identity}, Key: "partners." + name + ".state", Why: p.Barred(name, time.Time{})}
+}
+
+// Withdrawn returns a copy in which the partners are suspended or revoked that their files suspend or
+// revoke now, and their names. It is for a configuration that cannot be loaded any more: of the files
+// of partners it reads nothing but the state, and lets nobody in. Without such partners it returns c.
+func (c *Config) Withdrawn() (*Config, []string) {
+	out := *c
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(c.PartnerFiles)) {
+		one, file, key := c.Partners[name], c.PartnerFiles[name], "partners."+name+".state"
+		if at := c.Place(key); at != "" && !strings.HasPrefix(at, file+":") {
+			continue // the environment sets it
+		}
+		text, err := read(file)
+		if err != nil {
+			continue
+		}
+		state, err := StateIn(text)
+		if err != nil || state == one.State || state == StateActive || one.State == StateRevoked {
+			continue
+		}
+		if names == nil {
+			out.Partners = maps.Clone(c.Partners)
+		}
+		names = append(names, name)
+		one.State = state
+		out.Partners[name] = one
+		others := slices.DeleteFunc(slices.Clone(out.Access.Deny), func(d Denial) bool { return d.Key == key })
+		out.Access.Deny = append(Denials{one.denial(name)}, others...)
+	}
+	return &out, names
 }

@@ -3,8 +3,11 @@ package identity
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -22,6 +25,8 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
+const keptExt = ".json"
+
 // endpoint is the bundle endpoint of a partner.
 type endpoint struct {
 	*bundle.Source
@@ -33,8 +38,11 @@ type endpoint struct {
 	seen  uint64             // version of the bundle at the last replace
 }
 
+// idle reports whether the bundle is kept and not refreshed, because nothing is verified by it.
+func (e *endpoint) idle() bool { return e.conf.KeptOut() }
+
 // endpoints are the bundle endpoints of partners, by name. Those of a commit run from the
-// moment at which the daemon serves.
+// moment at which the daemon serves, except the idle ones.
 type endpoints struct {
 	mu      sync.Mutex
 	current map[string]*endpoint
@@ -51,12 +59,12 @@ func (c *Credentials) endpointOf(name string, conf *config.Partner) (*endpoint, 
 	c.endpoints.mu.Lock()
 	old := c.endpoints.current[name]
 	c.endpoints.mu.Unlock()
-	if old != nil && old.conf.Identity == conf.Identity && reflect.DeepEqual(old.conf.Bundle, *b) && slices.Equal(old.conf.Trust, conf.Trust) {
+	if old != nil && old.idle() == conf.KeptOut() && old.conf.Identity == conf.Identity && reflect.DeepEqual(old.conf.Bundle, *b) && slices.Equal(old.conf.Trust, conf.Trust) {
 		return old, nil
 	}
 	e := &endpoint{name: name, conf: *conf}
 	o := bundle.Options{
-		Domain: transport.TrustDomain(conf.Identity), URL: b.URL, EndpointID: b.EndpointID, File: filepath.Join(c.kept, name+".json"),
+		Domain: transport.TrustDomain(conf.Identity), URL: b.URL, EndpointID: b.EndpointID, File: filepath.Join(c.kept, name+keptExt),
 		Done: func(err error) { c.fetched(e, err) },
 	}
 	if len(b.CA) > 0 {
@@ -123,7 +131,7 @@ func (e *endpoints) run() {
 		return
 	}
 	for _, one := range e.current {
-		if one.end == nil {
+		if one.end == nil && !one.idle() {
 			ctx, cancel := context.WithCancel(e.serving)
 			one.end, one.done = cancel, make(chan struct{})
 			go func() {
@@ -142,9 +150,30 @@ func (e *endpoint) stop() {
 	}
 }
 
-// serve runs the endpoints until ctx ends.
-func (e *endpoints) serve(ctx context.Context) {
+// tidy removes the kept bundles that belong to no endpoint: the partner was removed while swpd was
+// stopped.
+func (e *endpoints) tidy(dir string, log *zap.Logger) {
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("kept trust bundles not looked through", zap.Error(err))
+	}
+	for _, file := range files {
+		name, is := strings.CutSuffix(file.Name(), keptExt)
+		if !is || e.current[name] != nil {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, file.Name())); err != nil {
+			log.Warn("kept trust bundle not removed", zap.Error(err))
+			continue
+		}
+		log.Info("kept trust bundle removed, because it is of no partner", zap.String("partner", name))
+	}
+}
+
+// serve runs the endpoints until ctx ends, and keeps the bundles of no others in dir.
+func (e *endpoints) serve(ctx context.Context, dir string, log *zap.Logger) {
 	e.mu.Lock()
+	e.tidy(dir, log)
 	e.serving = ctx
 	e.run()
 	e.mu.Unlock()
@@ -202,7 +231,7 @@ type BundleStatus struct {
 	Source    string    `json:"source"`
 	URL       string    `json:"url,omitempty"`
 	Sequence  uint64    `json:"sequence,omitempty"`
-	Fetched   time.Time `json:"fetched,omitzero"` // zero: not yet, or by the Workload API
+	Fetched   time.Time `json:"fetched,omitzero"` // or given by the Workload API; zero: not yet
 	Failure   string    `json:"failure,omitempty"`
 	Old       bool      `json:"old"` // several refreshes have failed
 	Anchors   int       `json:"authorities"`
@@ -247,6 +276,9 @@ func (c *Credentials) BundleOf(name string) *BundleStatus {
 			s.Bootstrap = !a.rolling
 		}
 	}
+	if s.Source == config.BundleWorkload && s.Anchors > 0 && c.api != nil {
+		s.Fetched = c.api.Answered()
+	}
 	for _, e := range c.endpoints.list() {
 		if e.name != name {
 			continue
@@ -258,7 +290,7 @@ func (c *Credentials) BundleOf(name string) *BundleStatus {
 		if b := now.Bundle; b != nil {
 			s.Sequence, s.Fetched = b.Sequence, b.Fetched
 			const missed = 3 // refreshes: partners publish new authorities 3 to 5 of them ahead (SPIFFE Federation, 4.1)
-			s.Old = c.now().Sub(b.Fetched) > missed*b.Refresh+time.Minute
+			s.Old = !e.idle() && c.now().Sub(b.Fetched) > missed*b.Refresh+time.Minute
 		}
 	}
 	return s
@@ -268,6 +300,9 @@ func (c *Credentials) BundleOf(name string) *BundleStatus {
 func (c *Credentials) bundleWarnings() (list []string) {
 	l, now := c.current.Load(), c.now()
 	for _, name := range slices.Sorted(maps.Keys(l.partners.rolling)) {
+		if l.partners.rolling[name].KeptOut() {
+			continue
+		}
 		s := c.BundleOf(name)
 		why := ""
 		if s.Failure != "" {

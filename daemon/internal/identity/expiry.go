@@ -167,7 +167,7 @@ func (c *Credentials) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(apiUp, prometheus.GaugeValue, up)
 	}
 	for _, e := range c.endpoints.list() {
-		if b := e.State().Bundle; b != nil {
+		if b := e.State().Bundle; b != nil && !e.idle() {
 			ch <- Expiry(bundleFetched, b.Fetched, e.name)
 		}
 	}

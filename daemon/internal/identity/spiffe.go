@@ -79,7 +79,7 @@ func (c *Credentials) State() string {
 func (c *Credentials) Serve(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { c.endpoints.serve(ctx) })
+	work.Go(func() { c.endpoints.serve(ctx, c.kept, c.log) })
 	if c.api == nil {
 		return
 	}

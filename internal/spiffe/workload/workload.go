@@ -66,6 +66,7 @@ type Source struct {
 
 	mu      sync.Mutex
 	given   *Given
+	answer  time.Time // the last usable one
 	version uint64
 	fault   error
 	since   time.Time // of fault
@@ -126,7 +127,7 @@ func (s *Source) OnX509ContextUpdate(x *workloadapi.X509Context) {
 		s.fail(err)
 		return
 	}
-	s.fault = nil
+	s.fault, s.answer = nil, time.Now()
 	switch {
 	case s.given == nil:
 		s.given = given
@@ -171,6 +172,14 @@ func (s *Source) Given() *Given {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.given
+}
+
+// Answered returns when the Workload API gave its last usable answer. It gives one when something
+// changes, so an old one is no fault.
+func (s *Source) Answered() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answer
 }
 
 // Version counts the changes of Given since Open.

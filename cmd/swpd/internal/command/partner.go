@@ -167,7 +167,7 @@ func newPartnerList() *cobra.Command {
 		Use:   "list",
 		Short: "List the partners of a configuration",
 		Long: `List the partners of a configuration with their files, states and dates, and the
-invitations without an accepted reply.`,
+invitations without an accepted reply. An invitation that is accepted no more is expired.`,
 		Example: `  swpd partner list --config swpd.yaml
   swpd partner list --config swpd.yaml --json`,
 		Args: cobra.NoArgs,
@@ -197,7 +197,7 @@ invitations without an accepted reply.`,
 // listed is a partner in a list.
 type listed struct {
 	Name       string   `json:"name"`
-	State      string   `json:"state"` // active, ended, suspended, revoked or invited
+	State      string   `json:"state"` // active, ended, suspended, revoked, invited or expired
 	Identity   string   `json:"identity,omitempty"`
 	Addresses  []string `json:"addresses"`
 	File       string   `json:"file"`
@@ -210,6 +210,7 @@ type listed struct {
 const (
 	stateEnded   = "ended"
 	stateInvited = "invited"
+	stateExpired = "expired" // an invitation
 )
 
 func (p *partners) list(now time.Time) ([]listed, error) {
@@ -235,7 +236,11 @@ func (p *partners) list(now time.Time) ([]listed, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(invited)) {
 		i := invited[name]
-		list = append(list, listed{Name: name, State: stateInvited, Addresses: []string{}, File: p.invited(name), ValidUntil: i.Until.Format(time.RFC3339), DaysLeft: daysUntil(i.Until, now)})
+		state := stateInvited
+		if !now.Before(i.Until) {
+			state = stateExpired
+		}
+		list = append(list, listed{Name: name, State: state, Addresses: []string{}, File: p.invited(name), ValidUntil: i.Until.Format(time.RFC3339), DaysLeft: daysUntil(i.Until, now)})
 	}
 	return list, nil
 }
@@ -276,10 +281,14 @@ func stateCommand(use, short, long, to string, from ...string) *cobra.Command {
 	file := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := loadPartners(*file)
-		if err != nil {
-			return err
+		switch {
+		case err == nil:
+			err = p.change(args[0], use, to, from)
+		case *file != "" && to != config.StateActive:
+			p = &partners{file: *file}
+			err = p.keepOut(cmd.ErrOrStderr(), args[0], use, to, from, err)
 		}
-		if err := p.change(args[0], use, to, from); err != nil {
+		if err != nil {
 			return &exitError{exitUsage, err}
 		}
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "partner %s is %s\n", args[0], to)
@@ -290,7 +299,8 @@ func stateCommand(use, short, long, to string, from ...string) *cobra.Command {
 
 func newPartnerSuspend() *cobra.Command {
 	return stateCommand("suspend", "Keep a partner out for a while", `Suspend a partner: its connections are closed, it is not let in, and nothing is sent to it
-until swpd partner resume. Deliveries to it wait.`, config.StateSuspended, config.StateActive)
+until swpd partner resume. Deliveries to it wait. If the configuration has faults elsewhere,
+this is done all the same, also by the swpd that runs.`, config.StateSuspended, config.StateActive)
 }
 
 func newPartnerResume() *cobra.Command {
@@ -299,24 +309,58 @@ func newPartnerResume() *cobra.Command {
 
 func newPartnerRevoke() *cobra.Command {
 	return stateCommand("revoke", "Keep a partner out for good", `Revoke a partner: as suspend, for good. Its file stays, so that swpd partner accept takes
-the same identity again only with --again.`, config.StateRevoked, config.StateActive, config.StateSuspended)
+the same identity again only with --again. Faults elsewhere in the configuration do not stop it.`, config.StateRevoked, config.StateActive, config.StateSuspended)
 }
 
 // change writes another state into the file of a partner.
 func (p *partners) change(name, use, to string, from []string) error {
-	one, ok := p.conf.Partners[name]
-	if ok && !slices.Contains(from, one.State) && p.conf.PartnerFiles[name] != "" {
-		err := fmt.Errorf("partner %s is %s; %s is for partners that are %s", name, one.State, use, strings.Join(from, " or "))
-		if one.State == config.StateRevoked {
-			err = fmt.Errorf("%w; swpd partner accept --again takes a new invitation of it", err)
+	if one, ok := p.conf.Partners[name]; ok && p.conf.PartnerFiles[name] != "" {
+		if err := leaves(one.State, name, use, from); err != nil {
+			return err
 		}
-		return err
 	}
 	c, err := p.edit(name, "state: "+to, func(text []byte) ([]byte, error) { return config.SetState(text, to) })
 	if err == nil && c.Partners[name].State != to {
 		err = fmt.Errorf("the state of partner %s stays %s: it is set in %s", name, c.Partners[name].State, c.Place("partners."+name+".state"))
 	}
 	return err
+}
+
+// leaves returns an error unless a partner is in one of the states from.
+func leaves(state, name, use string, from []string) error {
+	if slices.Contains(from, state) {
+		return nil
+	}
+	err := fmt.Errorf("partner %s is %s; %s is for partners that are %s", name, state, use, strings.Join(from, " or "))
+	if state == config.StateRevoked {
+		err = fmt.Errorf("%w; swpd partner accept --again takes a new invitation of it", err)
+	}
+	return err
+}
+
+// keepOut is change for a configuration with faults: it checks only that the file of the partner is
+// YAML and has a state, because the partner must be kept out now.
+func (p *partners) keepOut(told io.Writer, name, use, to string, from []string, faults error) error {
+	file := config.PartnerFile(p.file, name)
+	text, err := os.ReadFile(file)
+	if err != nil || name != filepath.Base(name) {
+		return fmt.Errorf("%w\npartner %.80q has no file %s that can be read, so correct this first", faults, name, file)
+	}
+	state, err := config.StateIn(text)
+	if err == nil {
+		if err := leaves(state, name, use, from); err != nil {
+			return err
+		}
+		text, err = config.SetState(text, to)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := p.put(file, text, true); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(told, "swpd: warning: only %s was checked, because the configuration is faulty: %v\n", file, faults)
+	return nil
 }
 
 // edit changes the file of a partner, after a check of the whole configuration, which it

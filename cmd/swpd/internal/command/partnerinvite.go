@@ -167,6 +167,20 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 func (p *partners) tryOffers(name string, offers []config.PartnerRule) error {
 	n := config.NewPartner{Identity: "spiffe://to-be-known.invalid/swpd", Allow: offers}
 	_, err := config.LoadWith(p.file, os.Environ(), name, n.Text())
+	var problems config.Problems
+	if errors.As(err, &problems) { // the places of some are in a file that does not exist
+		lines := make([]string, len(problems))
+		for i, problem := range problems {
+			n := 0
+			if _, err := fmt.Sscanf(problem.Key, "partners."+name+".allow[%d]", &n); err == nil {
+				problem.Where, problem.Key = "--offer", offers[n].String()
+			} else if strings.HasPrefix(problem.Key, "partners."+name) {
+				problem.Where, problem.Key = "", ""
+			}
+			lines[i] = problem.String()
+		}
+		err = errors.New(strings.Join(lines, "\n"))
+	}
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
