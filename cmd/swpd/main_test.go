@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/cmd/internal/cli/clitest"
 	"github.com/slimwire/swp/cmd/swpd/internal/command"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/profiles/relay"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +36,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await,
+			"await":   await,
+			"publish": publish,
 		},
 	}
 	clitest.Add(t, &p, clitest.Programs{"swpd": swpd})
@@ -51,4 +57,23 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(10 * time.Millisecond) // it is another process: there is nothing to wait on
 	}
 	ts.Fatalf("%s was not written", args[0])
+}
+
+// publish DIR FILE TOPIC... publishes a delivery to each topic at the first address in FILE, as the
+// client of swpd init --dir DIR. The delivery_id is the topic.
+func publish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: publish DIR FILE TOPIC...")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	files := devpki.Client(ts.MkAbs(args[0] + "/pki"))
+	address, _, _ := strings.Cut(ts.ReadFile(args[1]), "\n")
+	c, err := client.Dial(ctx, address, client.Options{Identity: client.Identity{Cert: files.Cert, Key: files.Key, CA: files.CA}})
+	ts.Check(err)
+	defer c.Close()
+	for _, topic := range args[2:] {
+		_, err := relay.Send(ctx, c.Session, &relay.Publication{ID: []byte(topic), Topic: topic, Payload: []byte("payload")})
+		ts.Check(err)
+	}
 }

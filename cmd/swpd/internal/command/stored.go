@@ -137,7 +137,8 @@ func newStoredAction(kind string, action daemon.StoredAction) *cobra.Command {
 		Short: strings.ToUpper(action.Does[:1]) + action.Does[1:],
 		Long: strings.ToUpper(action.Does[:1]) + action.Does[1:] + `. OWNER and ID are those of swpd store ` + kind + `.
 swpd must run. The command sends it the token in admin.token of the data directory, or the one in
---token-file; the log and the audit trail of swpd have the operator, the action and the row.`,
+--token-file, which --admin needs; the log and the audit trail of swpd have the operator, the action
+and the row.`,
 		Example: "  swpd store " + kind + " " + verb + " spiffe://example.org/agents/planner 6f72646572 --config swpd.yaml" + map[bool]string{true: " --yes"}[action.Final],
 		Args:    cobra.ExactArgs(2),
 	}
@@ -150,6 +151,9 @@ swpd must run. The command sends it the token in admin.token of the data directo
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *at != "" && *tokenFile == "" {
+			return cli.Usagef("--admin needs --token-file, because the token in a data directory is for the swpd of its configuration only")
+		}
 		if action.Final && !*yes {
 			question := fmt.Sprintf("%s %s of %s: %s. This cannot be undone. Go on? [y/N] ", action.Name, cli.Field(args[1]), cli.Field(args[0]), action.Does)
 			if err := agreed(cmd, question, "use --yes", "nothing was changed"); err != nil {
