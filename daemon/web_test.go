@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,26 +137,71 @@ func (a *answer) WriteHeader(status int) { a.status = status }
 // Connections that say nothing keep no probe out: the one above the bound takes the place of
 // the oldest.
 func TestGW10StrangersKeepNoProbeOut(t *testing.T) {
-	t.Parallel()
-	r := start(t, "health: 127.0.0.1:0\n")
-	at := r.status().Probes
-	var silent []net.Conn
-	for range maxWeb {
-		conn := dialTCP(t, at)
-		if status, _ := ask(t, conn, "GET /livez", "x"); status != http.StatusOK { // it has its place
-			t.Fatalf("status %d", status)
+	synctest.Test(t, func(t *testing.T) {
+		h := new(health)
+		h.phase.Store(int32(serving))
+		arriving := newPipes()
+		w := &web{listener: arriving, server: newWeb(newProbes(h))}
+		var serves sync.WaitGroup
+		serves.Go(func() { w.Serve(t.Context()) })
+		defer serves.Wait()
+		defer func() { _ = w.Close() }()
+		dial := func() net.Conn {
+			here, there := net.Pipe()
+			arriving.next <- there
+			return here
 		}
-		silent = append(silent, conn)
-	}
-	time.Sleep(strangers.Fair) // from then on the oldest connection is closed for each new one
-	if status, body := ask(t, dialTCP(t, at), "GET /readyz", "x"); status != http.StatusOK {
-		t.Errorf("above the bound: %d %q", status, body)
-	}
-	_ = silent[0].SetReadDeadline(time.Now().Add(patience))
-	if _, err := silent[0].Read(make([]byte, 1)); err == nil {
-		t.Error("the oldest connection is still served")
-	}
-	if status, _ := ask(t, silent[maxWeb-1], "GET /livez", "x"); status != http.StatusOK {
-		t.Errorf("the newest one: %d", status)
-	}
+		var silent []net.Conn
+		for range maxWeb {
+			conn := dial()
+			defer func() { _ = conn.Close() }()
+			if status, _ := ask(t, conn, "GET /livez", "x"); status != http.StatusOK { // it has its place
+				t.Fatalf("status %d", status)
+			}
+			silent = append(silent, conn)
+		}
+		time.Sleep(strangers.Fair) // from then on the oldest connection is closed for each new one
+		probe := dial()
+		defer func() { _ = probe.Close() }()
+		if status, body := ask(t, probe, "GET /readyz", "x"); status != http.StatusOK {
+			t.Errorf("above the bound: %d %q", status, body)
+		}
+		if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the oldest connection is still served: %v", err)
+		}
+		if status, _ := ask(t, silent[maxWeb-1], "GET /livez", "x"); status != http.StatusOK {
+			t.Errorf("the newest one: %d", status)
+		}
+	})
 }
+
+// pipes is a listener on which connections of the same process arrive.
+type pipes struct {
+	next  chan net.Conn
+	close func() // as often as one likes
+}
+
+func newPipes() *pipes {
+	next := make(chan net.Conn)
+	return &pipes{next, sync.OnceFunc(func() { close(next) })}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	conn, open := <-p.next
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return local{conn}, nil
+}
+
+func (p *pipes) Close() error {
+	p.close()
+	return nil
+}
+
+func (*pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// local is a connection of this machine.
+type local struct{ net.Conn }
+
+func (local) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
