@@ -259,7 +259,10 @@ func rest(capacity int) int { return capacity - capacity/8 }
 
 // Open reports whether any identity without callers may take n of a capacity of which used is
 // taken, so that its Shares need not be known.
-func Open(capacity, used, n int) bool { return used+n <= rest(capacity) }
+func Open(capacity, used, n int) bool { return used+n <= OpenTo(capacity) }
+
+// OpenTo returns the use of a capacity up to which Open is true.
+func OpenTo(capacity int) int { return rest(capacity) }
 
 // level returns the share of a peer that wants everything: as much as each other that does
 // not want less.

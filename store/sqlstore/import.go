@@ -7,19 +7,21 @@ import (
 	"io"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 // Import implements store.Importer. It writes everything in one transaction: the write-ahead log
 // grows to the size of the content, and other writes wait until the import has ended.
 func (s *Store) Import(ctx context.Context, next func() (store.Piece, error)) error {
 	told := make(chan error, 1)
-	s.queue.submit(&importing{ctx: ctx, next: store.Pieces(next), tell: func(err error) { told <- err }})
+	s.queue.Submit(&importing{ctx: ctx, next: store.Pieces(next), tell: func(err error) { told <- err }})
 	return <-told
 }
 
 // importing is a pending Import. Its pieces come once: it has a separate transaction, and no
 // repetition.
 type importing struct {
+	gather.Unowned
 	ctx  context.Context
 	next func() (store.Piece, error)
 	tell func(error)
@@ -29,9 +31,9 @@ type importing struct {
 }
 
 // size makes the import too large for a transaction with other operations.
-func (i *importing) size() int { return maxBatchOctets + 1 }
+func (i *importing) Size() int { return maxBatchOctets + 1 }
 
-func (i *importing) done(err error) {
+func (i *importing) Done(err error) {
 	if i.err != nil {
 		err = i.err
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/checksum"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 const (
@@ -41,7 +42,7 @@ func (it *item) cost(name int) int64 {
 }
 
 func (c *conn) sumItem(it *item) int64 {
-	return c.sum(sumItem, []int64{
+	return c.sum(checksum.Item, []int64{
 		it.line, it.n, it.owner, flag(it.done), it.lease, it.tries, it.due, it.expires, it.keep, it.size,
 	}, nil, it.space, it.id, it.mark)
 }
@@ -66,7 +67,7 @@ func (c *conn) readItem(s *Store, row []driver.Value) (*item, error) {
 	return it, nil
 }
 
-func (c *conn) sumBody(n int64, data []byte) int64 { return c.sum(sumBody, []int64{n}, data) }
+func (c *conn) sumBody(n int64, data []byte) int64 { return c.sum(checksum.Body, []int64{n}, data) }
 
 // readBody returns the data of an item, never nil.
 func (c *conn) readBody(s *Store, it *item) ([]byte, error) {
@@ -141,7 +142,7 @@ func (w *writer) removeItem(it *item) error {
 
 // Item implements store.Queues.
 func (s *Store) Item(ctx context.Context, space, id string) (queue, state string, tries int, err error) {
-	if err := checkSizes(space, id, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, id, "", "", 0); err != nil {
 		return "", "", 0, err
 	}
 	err = s.read(ctx, func(c *conn) error {
@@ -175,7 +176,7 @@ func (s *Store) Item(ctx context.Context, space, id string) (queue, state string
 
 // IDs implements store.Queues.
 func (s *Store) IDs(ctx context.Context, space, after string, most int) (ids []string, err error) {
-	if err := checkSizes(space, after, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, after, "", "", 0); err != nil {
 		return nil, err
 	}
 	err = s.read(ctx, func(c *conn) error {
@@ -189,7 +190,7 @@ func (s *Store) IDs(ctx context.Context, space, after string, most int) (ids []s
 
 // Data implements store.Queues.
 func (s *Store) Data(ctx context.Context, space, id string) (data []byte, err error) {
-	if err := checkSizes(space, id, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, id, "", "", 0); err != nil {
 		return nil, err
 	}
 	err = s.read(ctx, func(c *conn) error {
@@ -208,7 +209,7 @@ func (s *Store) Data(ctx context.Context, space, id string) (data []byte, err er
 func (s *Store) Items(ctx context.Context, space, queue string, after uint64,
 	yield func(n uint64, id string, tries int, data []byte) bool,
 ) error {
-	if err := checkSizes(space, queue, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, queue, "", "", 0); err != nil {
 		return err
 	}
 	type held struct {
@@ -264,12 +265,4 @@ func (s *Store) Items(ctx context.Context, space, queue string, after uint64,
 			return nil
 		}
 	}
-}
-
-// checkItem checks the limits of names and data.
-func checkItem(space, queue, id, mark, owner string, data int) error {
-	if len(mark) > store.MaxName {
-		return fmt.Errorf("%w: mark of %d octets, limit %d", store.ErrTooLarge, len(mark), store.MaxName)
-	}
-	return checkSizes(space, queue, id, owner, data)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 const (
@@ -31,6 +32,7 @@ const (
 
 // lease is a pending Lease, LeaseExpired or LeaseItem.
 type lease struct {
+	gather.Unowned
 	space, queue string
 	lapsed       bool   // LeaseExpired
 	id           string // LeaseItem
@@ -49,31 +51,31 @@ type lease struct {
 
 // Lease implements store.Queues.
 func (s *Store) Lease(space, queue string, most int, until time.Time, done func(store.LeaseResult)) {
-	s.queue.submit(&lease{
-		space: space, queue: queue, most: most, until: until, tell: done, invalid: checkSizes(space, queue, "", "", 0),
+	s.queue.Submit(&lease{
+		space: space, queue: queue, most: most, until: until, tell: done, invalid: gather.CheckSizes(space, queue, "", "", 0),
 	})
 }
 
 // LeaseExpired implements store.Queues.
 func (s *Store) LeaseExpired(space string, most int, until time.Time, done func(store.LeaseResult)) {
-	s.queue.submit(&lease{
-		space: space, lapsed: true, most: most, until: until, tell: done, invalid: checkSizes(space, "", "", "", 0),
+	s.queue.Submit(&lease{
+		space: space, lapsed: true, most: most, until: until, tell: done, invalid: gather.CheckSizes(space, "", "", "", 0),
 	})
 }
 
 // LeaseItem implements store.Queues.
 func (s *Store) LeaseItem(space, id string, most int, until time.Time, done func(store.LeaseResult)) {
-	s.queue.submit(&lease{
-		space: space, id: id, most: most, until: until, tell: done, invalid: checkSizes(space, id, "", "", 0),
+	s.queue.Submit(&lease{
+		space: space, id: id, most: most, until: until, tell: done, invalid: gather.CheckSizes(space, id, "", "", 0),
 	})
 }
 
-func (l *lease) size() int { return len(l.space) + len(l.queue) + len(l.id) }
+func (l *lease) Size() int { return len(l.space) + len(l.queue) + len(l.id) }
 
 // tries reports whether the lease counts as a try, as the next item of a queue does.
 func (l *lease) tries() bool { return !l.lapsed && l.id == "" }
 
-func (l *lease) done(err error) {
+func (l *lease) Done(err error) {
 	switch {
 	case err != nil:
 		l.tell(store.LeaseResult{Err: err})

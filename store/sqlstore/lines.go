@@ -3,12 +3,12 @@ package sqlstore
 import (
 	"cmp"
 	"database/sql/driver"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/checksum"
+	"github.com/slimwire/swp/store/internal/quota"
 )
 
 const (
@@ -270,7 +270,7 @@ func (l *lines) count(q *line, live, kept, octets int64) {
 }
 
 func (c *conn) sumLine(q *line) int64 {
-	return c.sum(sumLine, []int64{q.id, q.live, q.kept}, nil, q.space, q.name)
+	return c.sum(checksum.Line, []int64{q.id, q.live, q.kept}, nil, q.space, q.name)
 }
 
 // readLine returns the line of a row.
@@ -329,31 +329,20 @@ func (w *writer) makeLine(space, name string) (*line, error) {
 // crowded returns an error if the limit of a queue, which its owners share, does not allow an
 // owner one more item of this size.
 func (w *writer) crowded(q *line, of *owner, octets int64) (refused, err error) {
-	most := store.Room{Items: w.s.bounds.Load().waiting, Octets: math.MaxInt64}
+	most := w.s.bounds.Load().RoomOf()
 	var now store.Room
 	if q.room != nil {
 		most, now = q.room.most, q.room.held
 	}
 	now.Items = q.live
-	open := func(most, used, n int64) bool {
-		return fair.Open(int(most), int(used), int(n)) || of.name == "" && used+n <= most
-	}
-	if open(most.Items, now.Items, 1) && open(most.Octets, now.Octets, octets) {
+	if now.Items+1 <= quota.Open(of.name, most.Items) && now.Octets+octets <= quota.Open(of.name, most.Octets) {
 		return nil, nil
 	}
 	h, err := w.heldOf(q)
 	if err != nil {
 		return nil, err
 	}
-	h.items.Bound(int(most.Items))
-	h.octets.Bound(int(most.Octets))
-	switch items, size := h.items.Ask(of.name, 1), h.octets.Ask(of.name, int(octets)); {
-	case items == fair.Taken && size == fair.Taken:
-		return nil, nil
-	case of.name == "", items == fair.Above, size == fair.Above:
-		return fmt.Errorf("%w: queue %q has %d items of %d octets, %d items of %q", store.ErrQuota, q.name, now.Items, now.Octets, h.items.Of(of.name), of.name), nil
-	}
-	return fmt.Errorf("%w: queue %q has %d items of %d octets", store.ErrShare, q.name, now.Items, now.Octets), nil
+	return quota.Crowded(string(q.name), of.name, most, now, octets, &h.items, &h.octets), nil
 }
 
 const keptOf = `SELECT owner, count(*) FROM item INDEXED BY item_id WHERE space = ? GROUP BY owner`
@@ -365,15 +354,12 @@ const mostCounted = 1 << 20
 // forgetful returns an error if the limit of a space, which its owners share, does not allow an
 // owner one more item.
 func (w *writer) forgetful(r *remembered, space string, of *owner) (refused, err error) {
-	most := w.s.bounds.Load().remembered
-	if fair.Open(int(most), int(r.total), 1) || of.name == "" && r.total < most {
+	b := w.s.bounds.Load()
+	if r.total+1 <= quota.Open(of.name, b.Remembered) {
 		return nil, nil
 	}
 	if r.kept == nil && r.total > mostCounted {
-		if r.total < most {
-			return nil, nil
-		}
-		return fmt.Errorf("%w: space %q remembers %d items", store.ErrQuota, space, r.total), nil
+		return b.Forgetful(space, of.name, r.total, nil), nil
 	}
 	if r.kept == nil {
 		h := &held{names: make(map[int64]string)}
@@ -383,14 +369,7 @@ func (w *writer) forgetful(r *remembered, space string, of *owner) (refused, err
 		}
 		r.kept = h
 	}
-	r.kept.items.Bound(int(most))
-	switch answer := r.kept.items.Ask(of.name, 1); {
-	case answer == fair.Taken:
-		return nil, nil
-	case answer == fair.Full && of.name != "":
-		return fmt.Errorf("%w: space %q remembers %d items", store.ErrShare, space, r.total), nil
-	}
-	return fmt.Errorf("%w: space %q remembers %d items, %d of %q", store.ErrQuota, space, r.total, r.kept.items.Of(of.name), of.name), nil
+	return b.Forgetful(space, of.name, r.total, &r.kept.items), nil
 }
 
 // admit returns an error if the limit of a queue or of its space does not allow an owner one
@@ -403,7 +382,7 @@ func (w *writer) admit(space, name string, of *owner, octets int64) error {
 		}
 		if q == nil {
 			if r := w.lines.rooms[logName{space, name}]; r != nil {
-				if refused := r.refuses(name, octets); refused != nil {
+				if refused := quota.Exceeds(name, r.most, r.held, octets); refused != nil {
 					return refused, nil
 				}
 			}

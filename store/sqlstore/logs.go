@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/checksum"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 const (
@@ -78,7 +80,7 @@ func (l *logs) remove(g *log) {
 }
 
 func (c *conn) sumLog(g *log) int64 {
-	return c.sum(sumLog, []int64{g.id, g.owner, g.kept, g.trimmed}, nil, g.space, g.name)
+	return c.sum(checksum.Log, []int64{g.id, g.owner, g.kept, g.trimmed}, nil, g.space, g.name)
 }
 
 // readLog returns the log of a row.
@@ -141,7 +143,7 @@ type entry struct {
 func (e *entry) cost() int64 { return cost(len(e.id), len(e.data)) }
 
 func (c *conn) sumEntry(g *log, e *entry) uint32 {
-	return uint32(c.sum(sumEntry, []int64{g.id, e.seq, e.owner, e.expires}, e.data, g.space, g.name, e.id))
+	return uint32(c.sum(checksum.Entry, []int64{g.id, e.seq, e.owner, e.expires}, e.data, g.space, g.name, e.id))
 }
 
 // add is a pending Append or AppendAll.
@@ -162,7 +164,7 @@ type add struct {
 
 // Append implements store.Logs.
 func (s *Store) Append(space, log, id, owner string, data []byte, expires time.Time, done func(store.AppendResult)) {
-	a := &add{space: space, log: log, owner: owner, expires: expires, invalid: checkSizes(space, log, id, owner, len(data))}
+	a := &add{space: space, log: log, owner: owner, expires: expires, invalid: gather.CheckSizes(space, log, id, owner, len(data))}
 	a.one.entry[0] = store.Entry{ID: id, Data: data}
 	a.entries, a.results = a.one.entry[:], a.one.result[:]
 	a.tell = func(a *add, err error) {
@@ -172,14 +174,14 @@ func (s *Store) Append(space, log, id, owner string, data []byte, expires time.T
 		}
 		done(a.results[0])
 	}
-	s.queue.submit(a)
+	s.queue.Submit(a)
 }
 
 // AppendAll implements store.Logs.
 func (s *Store) AppendAll(space, log, owner string, entries []store.Entry, expires time.Time, done func(store.AppendAllResult)) {
 	a := &add{space: space, log: log, owner: owner, entries: entries, expires: expires, results: make([]store.AppendResult, len(entries))}
 	for _, e := range entries {
-		a.invalid = cmp.Or(a.invalid, checkSizes(space, log, e.ID, owner, len(e.Data)))
+		a.invalid = cmp.Or(a.invalid, gather.CheckSizes(space, log, e.ID, owner, len(e.Data)))
 	}
 	a.tell = func(a *add, err error) {
 		if err != nil {
@@ -192,10 +194,10 @@ func (s *Store) AppendAll(space, log, owner string, entries []store.Entry, expir
 		}
 		done(store.AppendAllResult{Seqs: seqs})
 	}
-	s.queue.submit(a)
+	s.queue.Submit(a)
 }
 
-func (a *add) size() int {
+func (a *add) Size() int {
 	n := len(a.space) + len(a.log) + len(a.owner)
 	for _, e := range a.entries {
 		n += len(e.ID) + len(e.Data)
@@ -203,7 +205,13 @@ func (a *add) size() int {
 	return n
 }
 
-func (a *add) done(err error) { a.tell(a, err) }
+func (a *add) Owner() string { return a.owner }
+
+func (a *add) Subject() (gather.Subject, bool) {
+	return gather.Subject{Kind: gather.Log, Space: a.space, Name: a.log}, false // entries differ by their ids
+}
+
+func (a *add) Done(err error) { a.tell(a, err) }
 
 func (a *add) apply(w *writer) error {
 	clear(a.results)
@@ -352,6 +360,7 @@ func (w *writer) removeEntry(g *log, k *chunk, e *entry) error {
 
 // cut is a pending Trim or Drop.
 type cut struct {
+	gather.Unowned
 	space, log string
 	through    int64
 	drop       bool
@@ -361,23 +370,27 @@ type cut struct {
 
 // Trim implements store.Logs.
 func (s *Store) Trim(space, log string, through uint64, done func(error)) {
-	s.queue.submit(&cut{
+	s.queue.Submit(&cut{
 		space: space, log: log, through: int64(min(through, everything)), tell: done,
-		invalid: checkSizes(space, log, "", "", 0),
+		invalid: gather.CheckSizes(space, log, "", "", 0),
 	})
 }
 
 // Drop implements store.Logs.
 func (s *Store) Drop(space, log string, done func(error)) {
-	s.queue.submit(&cut{
+	s.queue.Submit(&cut{
 		space: space, log: log, through: everything, drop: true, tell: done,
-		invalid: checkSizes(space, log, "", "", 0),
+		invalid: gather.CheckSizes(space, log, "", "", 0),
 	})
 }
 
-func (c *cut) size() int { return len(c.space) + len(c.log) }
+func (c *cut) Size() int { return len(c.space) + len(c.log) }
 
-func (c *cut) done(err error) { c.tell(err) }
+func (c *cut) Subject() (gather.Subject, bool) {
+	return gather.Subject{Kind: gather.Log, Space: c.space, Name: c.log}, true
+}
+
+func (c *cut) Done(err error) { c.tell(err) }
 
 // apply marks entries as cut off, which hides them at once. The sweep deletes them in small
 // portions, so that a long log does not delay other operations.
@@ -421,7 +434,7 @@ func (c *cut) apply(w *writer) error {
 func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 	yield func(seq uint64, id string, data []byte) bool,
 ) error {
-	if err := checkSizes(space, name, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, name, "", "", 0); err != nil {
 		return err
 	}
 	var page []entry
@@ -471,7 +484,7 @@ func (s *Store) Read(ctx context.Context, space, name string, after uint64,
 
 // Span implements store.Logs.
 func (s *Store) Span(ctx context.Context, space, name string) (first, last uint64, err error) {
-	if err := checkSizes(space, name, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, name, "", "", 0); err != nil {
 		return 0, 0, err
 	}
 	err = s.read(ctx, func(c *conn) error {

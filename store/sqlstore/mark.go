@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/checksum"
 )
 
 // mark is a small file beside the database with the number of acknowledged transactions.
@@ -36,7 +37,7 @@ const (
 
 func (m mark) append(b []byte) []byte {
 	b = fmt.Appendf(b, markFormat, m.level, m.boot, m.commits)
-	return fmt.Appendf(b, "%08x\n", crc32.Checksum(b, castagnoli))
+	return fmt.Appendf(b, "%08x\n", crc32.Checksum(b, checksum.Castagnoli))
 }
 
 var errMark = errors.New("not the mark of a store")

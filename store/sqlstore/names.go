@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 // than after, in the order of their octets, until yield returns false or ctx ends. yield must not use
 // the store.
 func (s *Store) Queues(ctx context.Context, space, after string, yield func(name string, items int64) bool) error {
-	if err := checkSizes(space, after, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, after, "", "", 0); err != nil {
 		return err
 	}
 	return s.read(ctx, func(c *conn) error {
@@ -55,7 +57,7 @@ const selectLinesFrom = `SELECT id, live, kept, sum, space, name FROM line WHERE
 // unfinished items, in the order of their octets. It reads at most most queues, with and
 // without items.
 func (s *Store) QueueNames(ctx context.Context, space, prefix string, most int) (names []string, err error) {
-	if err := checkSizes(space, prefix, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, prefix, "", "", 0); err != nil {
 		return nil, err
 	}
 	err = s.read(ctx, func(c *conn) error {

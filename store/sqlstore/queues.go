@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 // enqueue is a pending Add.
@@ -20,17 +21,23 @@ type enqueue struct {
 
 // Add implements store.Queues.
 func (s *Store) Add(space, queue, id, mark, owner string, data []byte, expires, keep time.Time, done func(store.AddResult)) {
-	s.queue.submit(&enqueue{
+	s.queue.Submit(&enqueue{
 		space: space, queue: queue, id: id, mark: mark, owner: owner, data: data, expires: expires, keep: keep, tell: done,
-		invalid: checkItem(space, queue, id, mark, owner, len(data)),
+		invalid: gather.CheckItem(space, queue, id, mark, owner, len(data)),
 	})
 }
 
-func (e *enqueue) size() int {
+func (e *enqueue) Size() int {
 	return len(e.space) + len(e.queue) + len(e.id) + len(e.mark) + len(e.owner) + len(e.data)
 }
 
-func (e *enqueue) done(err error) {
+func (e *enqueue) Owner() string { return e.owner }
+
+func (e *enqueue) Subject() (gather.Subject, bool) {
+	return gather.Subject{Kind: gather.Item, Space: e.space, Name: e.id}, true
+}
+
+func (e *enqueue) Done(err error) {
 	if err != nil {
 		e.result = store.AddResult{Err: err}
 	}
@@ -116,6 +123,7 @@ func (e *enqueue) insert(w *writer, payer *owner, it *item) (fresh bool, err err
 
 // leaseEnd is a pending Ack, Nack or Move.
 type leaseEnd struct {
+	gather.Unowned
 	space, id string
 	lease     uint64
 	then      func(w *writer, it *item) error
@@ -128,15 +136,15 @@ type leaseEnd struct {
 
 // Ack implements store.Queues.
 func (s *Store) Ack(space, id string, lease uint64, done func(held bool, err error)) {
-	s.queue.submit(&leaseEnd{
-		space: space, id: id, lease: lease, tell: done, then: (*writer).finish, invalid: checkSizes(space, id, "", "", 0),
+	s.queue.Submit(&leaseEnd{
+		space: space, id: id, lease: lease, tell: done, then: (*writer).finish, invalid: gather.CheckSizes(space, id, "", "", 0),
 	})
 }
 
 // Nack implements store.Queues.
 func (s *Store) Nack(space, id string, lease uint64, due time.Time, counts bool, done func(held bool, err error)) {
-	s.queue.submit(&leaseEnd{
-		space: space, id: id, lease: lease, tell: done, invalid: checkSizes(space, id, "", "", 0),
+	s.queue.Submit(&leaseEnd{
+		space: space, id: id, lease: lease, tell: done, invalid: gather.CheckSizes(space, id, "", "", 0),
 		then: func(w *writer, it *item) error {
 			it.lease, it.due = 0, max(w.s.clock.Expiry(due), w.now)
 			if !counts && it.tries > 0 {
@@ -152,9 +160,9 @@ func (s *Store) Nack(space, id string, lease uint64, due time.Time, counts bool,
 func (s *Store) Move(space, id string, lease uint64, queue string, data []byte, expires time.Time,
 	done func(held bool, err error),
 ) {
-	s.queue.submit(&leaseEnd{
+	s.queue.Submit(&leaseEnd{
 		space: space, id: id, lease: lease, tell: done, octets: len(queue) + len(data),
-		invalid: checkItem(space, queue, id, "", "", len(data)),
+		invalid: gather.CheckItem(space, queue, id, "", "", len(data)),
 		then: func(w *writer, it *item) error {
 			return w.move(it, queue, data, w.s.clock.Expiry(expires))
 		},
@@ -179,9 +187,13 @@ func (l leased) of(t *leaseEnd) *item {
 	return nil
 }
 
-func (t *leaseEnd) size() int { return len(t.space) + len(t.id) + t.octets }
+func (t *leaseEnd) Size() int { return len(t.space) + len(t.id) + t.octets }
 
-func (t *leaseEnd) done(err error) { t.tell(err == nil && t.held, err) }
+func (t *leaseEnd) Subject() (gather.Subject, bool) {
+	return gather.Subject{Kind: gather.Item, Space: t.space, Name: t.id}, true
+}
+
+func (t *leaseEnd) Done(err error) { t.tell(err == nil && t.held, err) }
 
 func (t *leaseEnd) apply(w *writer) error {
 	t.held = false

@@ -5,17 +5,18 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/checksum"
+	"github.com/slimwire/swp/store/internal/quota"
 )
 
 // Overhead is the number of octets that a record, an entry or a log counts against a quota
 // in addition to its names and value.
-const Overhead = 64
+const Overhead = quota.Overhead
 
-func cost(names, value int) int64 { return int64(names) + int64(value) + Overhead }
+func cost(names, value int) int64 { return quota.Cost(names, value) }
 
 // owner holds the usage of one owner.
 type owner struct {
@@ -100,7 +101,7 @@ func (w *writer) keepOwner(row []driver.Value) (*owner, error) {
 }
 
 func (c *conn) sumOwner(id, used int64, name []byte) int64 {
-	return c.sum(sumOwner, []int64{id, used}, nil, name)
+	return c.sum(checksum.Owner, []int64{id, used}, nil, name)
 }
 
 // readOwner returns the owner of a row.
@@ -114,39 +115,13 @@ func (c *conn) readOwner(s *Store, row []driver.Value) (*owner, error) {
 
 // fits reports whether an owner may use so much more without knowing the shares of others.
 func (w *writer) fits(o *owner, more int64) bool {
-	b := w.s.bounds.Load()
-	switch {
-	case more <= 0:
-		return true
-	case o.name == "":
-		return w.owners.total+more <= b.quota
-	}
-	return o.used+more <= b.perOwner && fair.Open(int(b.quota), int(w.owners.total), int(more))
+	return w.s.bounds.Load().Fits(o.name, o.used, w.owners.total, more)
 }
 
 // overQuota returns the error of an operation that would exceed a quota, or nil.
 func (w *writer) overQuota(o *owner, more int64) error {
-	b := w.s.bounds.Load()
-	switch {
-	case w.fits(o, more):
-		return nil
-	case o.name == "":
-		return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, w.owners.total, more, b.quota)
-	case o.used+more > b.perOwner:
-		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, o.name, o.used, more, b.perOwner)
-	}
-	shares, err := w.shares()
-	if err != nil {
-		return err
-	}
-	shares.Bound(int(b.quota))
-	switch shares.Ask(o.name, int(more)) {
-	case fair.Taken:
-		return nil
-	case fair.Full:
-		return fmt.Errorf("%w: the store holds %d octets of %d", store.ErrShare, w.owners.total, b.quota)
-	}
-	return fmt.Errorf("%w: %q holds %d octets, %d more exceed its share of %d", store.ErrQuota, o.name, o.used, more, b.quota)
+	refused, err := w.s.bounds.Load().Refuse(o.name, o.used, w.owners.total, more, w.shares)
+	return cmp.Or(err, refused)
 }
 
 // makeRoom returns an error if an operation exceeds a quota. It removes expired rows first.
@@ -271,7 +246,7 @@ const topOwners = `SELECT id, name, used, sum FROM owner ORDER BY used DESC LIMI
 // Pools returns who uses the octets of the store, and whose operations wait. Without a
 // connection for reading before ctx ends, nobody is named for the octets.
 func (s *Store) Pools(ctx context.Context) []fair.Pool {
-	octetsOf := fair.Pool{Name: "store octets", Used: int(s.stats.used.Load()), Capacity: int(s.bounds.Load().quota)}
+	octetsOf := fair.Pool{Name: "store octets", Used: int(s.stats.used.Load()), Capacity: int(s.bounds.Load().Quota)}
 	_ = s.read(ctx, func(c *conn) error {
 		return c.rows(func(row []driver.Value) bool {
 			if o, err := c.readOwner(s, row); err == nil {
@@ -280,7 +255,5 @@ func (s *Store) Pools(ctx context.Context) []fair.Pool {
 			return true
 		}, topOwners)
 	})
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	return []fair.Pool{octetsOf, s.queue.count.Pool("store writes")}
+	return []fair.Pool{octetsOf, s.queue.Pool()}
 }

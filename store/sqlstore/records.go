@@ -5,12 +5,13 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/checksum"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 const (
@@ -28,7 +29,7 @@ type record struct {
 }
 
 func (c *conn) sumRecord(space, key []byte, r *record) int64 {
-	return c.sum(sumRecord, []int64{r.version, r.owner, r.expires}, r.value, space, key)
+	return c.sum(checksum.Record, []int64{r.version, r.owner, r.expires}, r.value, space, key)
 }
 
 // readRecord returns the record of a row. A damaged record is never returned.
@@ -55,15 +56,23 @@ type put struct {
 
 // Put implements store.Records.
 func (s *Store) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
-	s.queue.submit(&put{
+	s.queue.Submit(&put{
 		space: []byte(space), key: []byte(key), was: was, owner: owner, value: value, expires: expires, tell: done,
-		invalid: checkSizes(space, key, "", owner, len(value)),
+		invalid: gather.CheckSizes(space, key, "", owner, len(value)),
 	})
 }
 
-func (p *put) size() int { return len(p.space) + len(p.key) + len(p.owner) + len(p.value) }
+func (p *put) Size() int { return len(p.space) + len(p.key) + len(p.owner) + len(p.value) }
 
-func (p *put) done(err error) {
+func (p *put) Owner() string { return p.owner }
+
+func (p *put) Subject() (gather.Subject, bool) { return recordSubject(p.space, p.key) }
+
+func recordSubject(space, key []byte) (gather.Subject, bool) {
+	return gather.Subject{Kind: gather.Record, Space: string(space), Name: string(key)}, true
+}
+
+func (p *put) Done(err error) {
 	if err != nil {
 		p.result = store.PutResult{Err: err}
 	}
@@ -150,6 +159,7 @@ func (w *writer) removeRecord(space, key []byte, owner, cost int64) error {
 
 // remove is a pending Delete.
 type remove struct {
+	gather.Unowned
 	space, key []byte
 	was        uint64
 	tell       func(removed bool, err error)
@@ -160,15 +170,17 @@ type remove struct {
 
 // Delete implements store.Records.
 func (s *Store) Delete(space, key string, was uint64, done func(removed bool, err error)) {
-	s.queue.submit(&remove{
+	s.queue.Submit(&remove{
 		space: []byte(space), key: []byte(key), was: was, tell: done,
-		invalid: checkSizes(space, key, "", "", 0),
+		invalid: gather.CheckSizes(space, key, "", "", 0),
 	})
 }
 
-func (r *remove) size() int { return len(r.space) + len(r.key) }
+func (r *remove) Size() int { return len(r.space) + len(r.key) }
 
-func (r *remove) done(err error) { r.tell(err == nil && r.removed, err) }
+func (r *remove) Subject() (gather.Subject, bool) { return recordSubject(r.space, r.key) }
+
+func (r *remove) Done(err error) { r.tell(err == nil && r.removed, err) }
 
 func (r *remove) apply(w *writer) error {
 	r.removed = false
@@ -198,7 +210,7 @@ func (r *remove) apply(w *writer) error {
 
 // Get implements store.Records.
 func (s *Store) Get(ctx context.Context, space, key string) (version uint64, value []byte, err error) {
-	if err := checkSizes(space, key, "", "", 0); err != nil {
+	if err := gather.CheckSizes(space, key, "", "", 0); err != nil {
 		return 0, nil, err
 	}
 	err = s.read(ctx, func(c *conn) error {
@@ -220,7 +232,7 @@ func (s *Store) Get(ctx context.Context, space, key string) (version uint64, val
 func (s *Store) Scan(ctx context.Context, space, prefix, after string,
 	yield func(key string, version uint64, value []byte) bool,
 ) error {
-	if err := checkSizes(space, max(prefix, after), min(prefix, after), "", 0); err != nil {
+	if err := gather.CheckSizes(space, max(prefix, after), min(prefix, after), "", 0); err != nil {
 		return err
 	}
 	type item struct {
@@ -271,21 +283,6 @@ func (s *Store) Scan(ctx context.Context, space, prefix, after string,
 			return nil
 		}
 	}
-}
-
-// checkSizes checks the limits of names and values.
-func checkSizes(space, name, id, owner string, value int) error {
-	switch {
-	case len(space) > store.MaxSpace:
-		return fmt.Errorf("%w: space of %d octets, limit %d", store.ErrTooLarge, len(space), store.MaxSpace)
-	case len(name) > store.MaxName || len(id) > store.MaxName:
-		return fmt.Errorf("%w: name of %d octets, limit %d", store.ErrTooLarge, max(len(name), len(id)), store.MaxName)
-	case len(owner) > store.MaxOwner:
-		return fmt.Errorf("%w: owner of %d octets, limit %d", store.ErrTooLarge, len(owner), store.MaxOwner)
-	case value > store.MaxValue:
-		return fmt.Errorf("%w: value of %d octets, limit %d", store.ErrTooLarge, value, store.MaxValue)
-	}
-	return nil
 }
 
 // given returns a value as a column that is not NULL.

@@ -1,10 +1,10 @@
 package sqlstore
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 // heldItems counts the unfinished items of a queue.
@@ -17,17 +17,6 @@ type room struct {
 	held, settled store.Room // now, and as of the last commit
 	known         bool       // the limit was committed
 	shown         struct{ items, octets atomic.Int64 }
-}
-
-// refuses returns an error if the limit does not allow an item of this size.
-func (r *room) refuses(name string, more int64) error {
-	switch {
-	case r.held.Items >= r.most.Items:
-		return fmt.Errorf("%w: queue %q has %d items", store.ErrQuota, name, r.held.Items)
-	case r.held.Octets+more > r.most.Octets:
-		return fmt.Errorf("%w: queue %q has %d octets, %d more exceed %d", store.ErrQuota, name, r.held.Octets, more, r.most.Octets)
-	}
-	return nil
 }
 
 // count adds items of the given size to the usage.
@@ -64,6 +53,7 @@ func (all rooms) forget() {
 
 // bound is a pending Bound.
 type bound struct {
+	gather.Unowned
 	name    logName
 	most    store.Room
 	tell    func(error)
@@ -72,11 +62,11 @@ type bound struct {
 
 // Bound implements store.Queues.
 func (s *Store) Bound(space, queue string, most store.Room, done func(error)) {
-	s.queue.submit(&bound{name: logName{space, queue}, most: most, tell: done, invalid: checkSizes(space, queue, "", "", 0)})
+	s.queue.Submit(&bound{name: logName{space, queue}, most: most, tell: done, invalid: gather.CheckSizes(space, queue, "", "", 0)})
 }
 
-func (b *bound) size() int      { return len(b.name.space) + len(b.name.name) }
-func (b *bound) done(err error) { b.tell(err) }
+func (b *bound) Size() int      { return len(b.name.space) + len(b.name.name) }
+func (b *bound) Done(err error) { b.tell(err) }
 
 func (b *bound) apply(w *writer) error {
 	if b.invalid != nil {

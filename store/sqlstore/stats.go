@@ -29,10 +29,10 @@ func (s *Store) Stats() Stats {
 	c := &s.stats
 	stats := Stats{
 		Used: c.used.Load(), Commits: c.commits.Load(), Operations: c.operations.Load(), Failed: c.failed.Load(),
-		Refused: c.refused.Load(), Swept: c.swept.Load(), Damaged: c.damaged.Load(),
+		Refused: s.queue.Refused(), Swept: c.swept.Load(), Damaged: c.damaged.Load(),
 	}
 	stats.Queues, stats.Items = int(c.queues.Load()), int(c.items.Load())
-	stats.Queued, stats.QueuedOctets = s.queue.load()
+	stats.Queued, stats.QueuedOctets = s.queue.Load()
 	if s.file != "" {
 		for _, suffix := range []string{"", "-wal"} {
 			if info, err := os.Stat(s.file + suffix); err == nil {
@@ -47,7 +47,7 @@ type counters struct {
 	used                        atomic.Int64
 	queues, items               atomic.Int64
 	commits, operations, failed atomic.Uint64
-	refused, swept, damaged     atomic.Uint64
+	swept, damaged              atomic.Uint64
 }
 
 // show publishes the tally of work queues.

@@ -17,9 +17,10 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/disk"
-	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/gather"
+	"github.com/slimwire/swp/store/internal/quota"
 )
 
 // Options configure a Store. The zero value is a store in memory.
@@ -108,12 +109,12 @@ func (o Options) withDefaults() Options {
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
 	options Options
-	bounds  atomic.Pointer[bounds]
+	bounds  atomic.Pointer[quota.Bounds]
 	file    string // empty: in memory
 	lock    *disk.Lock
 	mark    *marker
 	clock   *clock.Clock
-	queue   queue
+	queue   *gather.Queue[operation]
 	rooms   sync.Map   // *room by logName: queues with a limit of their own
 	readers chan *conn // slots; for nil a connection is opened
 	checks  checks
@@ -129,32 +130,22 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// bounds are the limits that can change while the store is open.
-type bounds struct {
-	quota, perOwner     int64
-	waiting, remembered int64
-}
-
 // SetBounds changes Quota, QuotaPerOwner, Waiting and Remembered for later operations; zero
 // means the default. Data above a new limit stays.
 func (s *Store) SetBounds(o Options) {
 	o = o.withDefaults()
-	s.bounds.Store(&bounds{o.Quota, o.QuotaPerOwner, int64(o.Waiting), int64(o.Remembered)})
+	s.bounds.Store(&quota.Bounds{Quota: o.Quota, PerOwner: o.QuotaPerOwner, Waiting: int64(o.Waiting), Remembered: int64(o.Remembered)})
 }
 
 func newStore(options Options) (*Store, error) {
 	s := &Store{options: options.withDefaults(), gone: make(chan struct{}), released: make(chan struct{})}
 	s.SetBounds(options)
-	s.queue = queue{
-		wake: make(chan struct{}, 1), count: fair.NewShares(s.options.QueueLength), octets: fair.NewShares(s.options.QueueOctets),
-		busy: &s.stats.refused,
-	}
-	s.queue.rested.L = &s.queue.mu
+	s.queue = gather.NewQueue[operation](s.options.QueueLength, s.options.QueueOctets)
 	if s.options.Durability != store.Power && s.options.Durability != store.Process {
 		return nil, fmt.Errorf("sqlstore: durability %q, want %q or %q", s.options.Durability, store.Power, store.Process)
 	}
 	s.writer = &writer{
-		s: s, sweeper: newSweeper(),
+		s: s, sweeper: newSweeper(), turns: gather.Turns[operation]{Most: maxBatch, MostOctets: maxBatchOctets},
 		owners: owners{byName: make(map[string]*owner), byID: make(map[int64]*owner)},
 		logs:   logs{byName: make(map[logName]*log), byID: make(map[int64]*log)},
 		lines:  lines{byName: make(map[logName]*line), byID: make(map[int64]*line), spaces: make(map[string]*remembered), rooms: make(rooms)},
@@ -236,7 +227,7 @@ func (s *Store) Check(ctx context.Context) error {
 		return *found
 	}
 	told := make(chan error, 1)
-	s.queue.submit(probe{s, func(err error) { told <- err }})
+	s.queue.Submit(probe{s: s, tell: func(err error) { told <- err }})
 	select {
 	case err := <-told:
 		return err
@@ -249,12 +240,13 @@ func (s *Store) Check(ctx context.Context) error {
 // that the file is still the opened one. After a failure it writes as much as the failed
 // transaction, because an almost full disk still accepts a small write.
 type probe struct {
+	gather.Unowned
 	s    *Store
 	tell func(error)
 }
 
-func (p probe) size() int      { return 0 }
-func (p probe) done(err error) { p.tell(err) }
+func (p probe) Size() int      { return 0 }
+func (p probe) Done(err error) { p.tell(err) }
 
 func (p probe) apply(w *writer) error {
 	if err := p.s.inPlace(); err != nil || p.s.file == "" {
@@ -297,7 +289,7 @@ func (s *Store) inPlace() error {
 
 // Close implements store.Store.
 func (s *Store) Close() error {
-	if s.queue.close() {
+	if s.queue.Close() {
 		close(s.gone)
 		s.written.Wait()
 		s.closed = s.release()
@@ -317,7 +309,7 @@ func (s *Store) release() error {
 		}
 	}
 	err := s.writer.close()
-	s.queue.rest()
+	s.queue.Rest()
 	if s.mark != nil {
 		_ = s.mark.file.Close()
 	}

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/checksum"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 // Limits of one transaction. Operations submitted during a commit go into the next one.
@@ -25,7 +27,7 @@ type writer struct {
 	logs   logs
 	lines  lines
 	leased leased
-	turns  turns
+	turns  gather.Turns[operation]
 
 	sweeper      sweeper
 	checkpointer checkpointer
@@ -48,7 +50,7 @@ const (
 )
 
 func (c *conn) sumState(s state) int64 {
-	return c.sum(sumState, []int64{s.commits, s.versions, s.ids, s.clock}, nil)
+	return c.sum(checksum.State, []int64{s.commits, s.versions, s.ids, s.clock}, nil)
 }
 
 func (c *conn) writeState(s state) error {
@@ -74,23 +76,23 @@ func (w *writer) load() (err error) {
 
 // loop writes until the queue is closed and empty.
 func (w *writer) loop() {
-	q := &w.s.queue
+	q := w.s.queue
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var spare []operation
-	for open := true; open || !w.turns.idle(); {
-		if w.turns.idle() {
+	for open := true; open || !w.turns.Idle(); {
+		if w.turns.Idle() {
 			select {
-			case <-q.wake:
+			case <-q.Wake():
 			case <-timer.C:
 			}
 		}
 		var ops []operation
-		ops, open = q.take(spare[:0])
-		batch := w.turns.take(ops)
+		ops, open = q.Take(spare[:0])
+		batch := w.turns.Take(ops)
 		if len(batch) > 0 {
 			w.batch(batch)
-			q.release(batch)
+			q.Release(batch)
 			w.checkpointer.step(w)
 		}
 		clear(ops)
@@ -133,19 +135,14 @@ func (w *writer) batch(ops []operation) {
 	}
 	w.s.stats.count(err, len(ops))
 	w.noteRoom(ops, err)
-	q := &w.s.queue
-	q.told.Lock()
-	for i, op := range ops {
-		op.done(w.errs[i])
-	}
-	q.told.Unlock()
+	w.s.queue.Tell(ops, w.errs)
 }
 
 // noteRoom records the size of a failed batch until as much was written.
 func (w *writer) noteRoom(ops []operation, err error) {
 	octets, probed := 0, false
 	for i, op := range ops {
-		octets += op.size()
+		octets += op.Size()
 		if _, is := op.(probe); is && w.errs[i] == nil {
 			probed = true
 		}
@@ -252,7 +249,7 @@ func (w *writer) seal() error {
 // committed records a transaction before its acknowledgements.
 func (w *writer) committed() {
 	w.owners.settled = w.owners.total
-	if w.owners.total < w.s.bounds.Load().quota/2 {
+	if w.owners.total < w.s.bounds.Load().Quota/2 {
 		w.owners.shares = nil
 	}
 	w.logs.markCommitted()
