@@ -3,10 +3,13 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
+	"github.com/slimwire/swp/profiles/tooldisc"
 )
 
 // listing configures the MCP server "modern" to list a tool with a schema.
@@ -35,14 +38,21 @@ func (o *organisation) tools(name string) map[string]PinnedTool {
 	return found
 }
 
-func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
-	t.Parallel()
-	b, a := open(t, "b", listing(t, "looks")), open(t, "a", "")
+// filed is pair with the partners in files of their own.
+func filed(t *testing.T, yaml string) (b, a *organisation) {
+	t.Helper()
+	b, a = open(t, "b", yaml), open(t, "a", "")
 	b.writes("a", own(a, ""))
 	b.reloaded()
 	a.writes("b", own(b, "", b.addrs[0]))
 	a.reloaded()
 	a.connected("b")
+	return b, a
+}
+
+func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
+	t.Parallel()
+	b, a := filed(t, listing(t, "looks"))
 	s := a.mustDial(a.addrs[0])
 	ask := func(tool string) string {
 		t.Helper()
@@ -64,7 +74,21 @@ func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
 			t.Errorf("%s: %s: %s, want %s", when, tool, got, why)
 		}
 	}
+	listed := func(when string, want ...string) {
+		t.Helper()
+		for what, on := range map[string]profiles.Caller{"swpd": s.Session, "the partner": profiles.Toward(s.Session, "b")} {
+			tools, _, err := tooldisc.Page(t.Context(), on, tooldisc.Query{})
+			var got []string
+			for _, tool := range tools {
+				got = append(got, strings.TrimPrefix(tool.ID, "b/"))
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %s lists %q, %v; want %q", when, what, got, err, want)
+			}
+		}
+	}
 	exact("without pins")
+	listed("without pins", "modern/fails", "modern/look")
 	seen := a.tools("b")
 	look := seen["modern/look"]
 	if len(seen) != 2 || look.State != ToolUnpinned || len(look.Digest) != len("sha256:")+64 || look.Digest == seen["modern/fails"].Digest {
@@ -79,6 +103,10 @@ func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
 		t.Error("the link was opened again for pins")
 	}
 	exact("with the pin")
+	listed("with the pin", "modern/look")
+	if _, err := tooldisc.Find(t.Context(), s.Session, "b/modern/fails", ""); err != nil {
+		t.Errorf("a tool that is not accepted cannot be looked at: %v", err)
+	}
 	refused("with pins", "fails", "the tool modern/fails of partner b is not pinned")
 	refused("with pins", "gone", "the tool modern/gone of partner b is pinned, and the partner does not list it any more")
 	a.await(`"operation":"tools/call","name":"b/modern/fails","why":"is not pinned`)
@@ -100,12 +128,14 @@ func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
 	})
 	refused("after a change", "look", "the tool modern/look of partner b has changed since it was pinned")
 	seen = a.tools("b")
+	listed("after a change")
 	if seen["modern/look"].State != ToolChanged {
 		t.Errorf("tools %+v", seen)
 	}
 	a.writes("b", own(b, fmt.Sprintf("pinned: {modern/look: %q}\n", seen["modern/look"].Digest), b.addrs[0]))
 	a.reloaded()
 	exact("accepted")
+	listed("accepted", "modern/look")
 
 	// Requests that call no tool are not concerned.
 	if got := s.mustAsk(t, "b/modern", strings.Replace(modernCall, "tools/call", "prompts/get", 1)); strings.Contains(got, "pinned") {
@@ -115,12 +145,7 @@ func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
 
 func TestAChangedToolIsShownDuringTheSession(t *testing.T) {
 	t.Parallel()
-	b, a := open(t, "b", listing(t, "looks")), open(t, "a", "")
-	b.writes("a", own(a, ""))
-	b.reloaded()
-	a.writes("b", own(b, "", b.addrs[0]))
-	a.reloaded()
-	a.connected("b")
+	b, a := filed(t, listing(t, "looks"))
 	before := a.tools("b")["modern/look"].Digest
 	b.configure(func(text string) string { return strings.Replace(text, `"looks"`, `"looks elsewhere"`, 1) })
 	b.reloaded()
@@ -132,12 +157,7 @@ func TestAChangedToolIsShownDuringTheSession(t *testing.T) {
 
 func TestPinsHoldForSessionsOfTheOlderEra(t *testing.T) {
 	t.Parallel()
-	b, a := open(t, "b", childYAML(t)), open(t, "a", "")
-	b.writes("a", own(a, ""))
-	b.reloaded()
-	a.writes("b", own(b, "", b.addrs[0]))
-	a.reloaded()
-	a.connected("b")
+	b, a := filed(t, childYAML(t))
 	say := a.tools("b")["child/say"]
 	a.writes("b", own(b, fmt.Sprintf("pinned: {child/say: %q}\n", say.Digest), b.addrs[0]))
 	a.reloaded()

@@ -105,12 +105,7 @@ func TestAPartnerInAFileOfItsOwnIsSuspendedAndComesBack(t *testing.T) {
 // To keep a partner out does not wait until other faults of the configuration are corrected.
 func TestAPartnerIsKeptOutAlthoughTheConfigurationIsFaulty(t *testing.T) {
 	t.Parallel()
-	b, a := open(t, "b", ""), open(t, "a", "")
-	b.writes("a", own(a, ""))
-	b.reloaded()
-	a.writes("b", own(b, "", b.addrs[0]))
-	a.reloaded()
-	a.connected("b")
+	b, a := filed(t, "")
 	b.configure(func(text string) string { return text + "nonsense: 1\n" })
 	b.writes("a", own(a, "state: suspended\nalso: nonsense\n"))
 	a.until("the end of the link", func() bool { return !a.up("b") })

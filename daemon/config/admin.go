@@ -10,7 +10,7 @@ import (
 // Admin configures the listener for local administration. One without Actions may be written
 // as its address.
 type Admin struct {
-	Address string `yaml:"address"` // host:port, or "off"
+	Address string `yaml:"address"` // host:port, unix:PATH, or "off"
 
 	// Actions are the operators, by name.
 	Actions map[string]Operator `yaml:"actions"`

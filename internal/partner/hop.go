@@ -298,7 +298,7 @@ func (t *trip) mark(ext e1.Extensions) e1.Extensions {
 func (t *trip) back(env *e1.Envelope) (answer e1.Envelope, err error) {
 	c, seen := t.profile.Crossing, *env
 	if c.Visible != nil {
-		if err := c.Visible(&seen, func(name string) bool { return t.may(profiles.Forecast(t.access), t.prefix+name) }); err != nil {
+		if err := c.Visible(&seen, t.shows); err != nil {
 			return answer, err
 		}
 	}
@@ -306,6 +306,13 @@ func (t *trip) back(env *e1.Envelope) (answer e1.Envelope, err error) {
 		seen.Payload, err = c.Rename(&seen, func(name []byte) []byte { return slices.Concat([]byte(t.prefix), name) })
 	}
 	return e1.Envelope{MsgType: env.MsgType, Extensions: t.crossing(seen.Extensions), Payload: seen.Payload}, err
+}
+
+// shows reports whether the caller sees a part of an answer: it may use that, and the tools that are
+// pinned do not exclude it.
+func (t *trip) shows(name string) bool {
+	local := t.prefix + name
+	return t.may(profiles.Forecast(t.access), local) && !t.link.withholds(strings.TrimPrefix(local, t.link.Name()+"/"))
 }
 
 // crossing returns the extensions that are forwarded because this endpoint knows them: those

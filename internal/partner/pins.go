@@ -79,6 +79,26 @@ func (s *server) unpinned(ctx context.Context, caller string, octets []byte) err
 	return refuse("has changed since it was pinned; swpd partner pin shows and accepts that")
 }
 
+// withholds reports whether calls of a tool are refused, as far as is known now: others of the partner
+// are pinned, or the partner lists it with another descriptor. The name of a server ends with a slash.
+func (l *Link) withholds(tool string) bool {
+	pins := l.pins.Load()
+	if pins == nil || len(*pins) == 0 || strings.HasSuffix(tool, "/") {
+		return false
+	}
+	want, ok := (*pins)[tool]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, listed := l.listed.digest[tool]
+	return !ok || listed && now != want
+}
+
+// Withholds reports whether calls of a tool of a partner are refused because of the pinned ones.
+func (d *Directory) Withholds(partner, tool string) bool {
+	l := d.find(partner)
+	return l != nil && l.withholds(tool)
+}
+
 // listedTools are the tools that a partner has listed.
 type listedTools struct {
 	digest  map[string]string // by tool_id; never modified

@@ -50,7 +50,7 @@ func (s *Service) page(identity string, in *ListReq) (out *ListResp, stale uint6
 	var last *entry
 	octets := 0
 	for _, e := range rest {
-		if !e.matches(filter) || !s.sees(identity, e) {
+		if !e.matches(filter) || !s.sees(identity, e) || s.withheld(e) {
 			continue
 		}
 		d := e.descriptor()

@@ -62,6 +62,11 @@ func (s *Service) ForgetPartner(partner string) {
 	s.publish()
 }
 
+// withheld reports whether a tool of a partner is left out of lists.
+func (s *Service) withheld(e *entry) bool {
+	return e.partner != "" && s.opts.Withheld != nil && s.opts.Withheld(e.partner, strings.TrimPrefix(e.ID, e.partner+"/"))
+}
+
 // stale is for how many milliseconds the partners of some tools are away, of several the
 // longest time, and 0 if all are there.
 func (s *Service) stale(tools map[string]bool) (ms uint64) {

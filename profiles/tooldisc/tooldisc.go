@@ -94,6 +94,11 @@ type Options struct {
 	// never listed their tools. Nil: there are no partners.
 	Partners func(ctx context.Context, wanted func(partner string) bool) []Unread
 
+	// Withheld reports whether calls of a tool of a partner are refused here for all callers, such as
+	// those of tools that were not accepted. Lists leave it out; a get returns it. tool is its tool_id
+	// at the partner. Nil: none is.
+	Withheld func(partner, tool string) bool
+
 	Pace               // initially
 	Wait time.Duration // limit of the wait for servers that are being read, default 10 s
 

@@ -155,7 +155,7 @@ func (p *Partners) Offer(o *all.Options) error {
 	}
 	o.Hop, o.RPC.Toward = p.directory.Hop, p.directory.MethodAt
 	o.AGDISC.Partners, o.AGDISC.Partner, o.AGDISC.Refresh = p.agents, p.directory.Knows, p.directory.RefreshAgents
-	o.TOOLDISC.Partner, o.TOOLDISC.Partners = p.directory.Knows, p.directory.RefreshTools
+	o.TOOLDISC.Partner, o.TOOLDISC.Partners, o.TOOLDISC.Withheld = p.directory.Knows, p.directory.RefreshTools, p.directory.Withholds
 	o.Relay.Behind, o.Relay.Partner, o.Relay.Across = p.Split, p.directory.NameOf, p.directory.Across
 	o.Relay.Wrong, o.Relay.Refused, o.Relay.Carries = p.wrongDelivery, p.refusedDelivery, p.directory.Carries
 	local := o.RPC.Resolve

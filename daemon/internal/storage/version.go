@@ -68,8 +68,8 @@ func otherRelease(what, dir string, err error) error {
 		return fmt.Errorf("data: %s in %s was written by an earlier release and is damaged, %s: %w\nrestore it from a copy, "+
 			"or start the earlier release once with --accept-damage to continue with the readable part", what, dir, unchanged, err)
 	case errors.Is(err, store.ErrOlder):
-		return fmt.Errorf("data: %s in %s was written by an earlier release, %s: %w\nswpd run migrates it at its start; "+
-			"make a backup with the earlier release before", what, dir, unchanged, err)
+		return fmt.Errorf("data: %s in %s was written by an earlier release, %s: %w\nits content was not read; swpd run migrates it at its start; "+
+			"run swpd check --data and make a backup with the earlier release before", what, dir, unchanged, err)
 	}
 	return fmt.Errorf("data: %s: %s in %s was written by another release, %s; run that release, or name another directory: %w",
 		profiles.CompatibilityPolicy, what, dir, unchanged, err)

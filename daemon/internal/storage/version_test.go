@@ -123,7 +123,7 @@ func TestAStoreOfAnEarlierReleaseIsMigratedAtAStartOnly(t *testing.T) {
 	}
 	o := Options{Config: configOf(t, data), Log: zap.NewNop(), later: []string{"ALTER TABLE record ADD COLUMN added INTEGER NOT NULL DEFAULT 0"}}
 	_, err = Open(t.Context(), o) // as an export and swpd check --data do
-	wantWords(t, err, store.ErrOlder, "schema 3, and this program uses schema 4", "swpd run migrates it at its start", "make a backup with the earlier release before")
+	wantWords(t, err, store.ErrOlder, "schema 3, and this program uses schema 4", "its content was not read; swpd run migrates it at its start", "run swpd check --data and make a backup with the earlier release before")
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the database was changed, %v", err)
 	}
