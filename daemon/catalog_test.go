@@ -3,7 +3,6 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -32,24 +31,7 @@ func asked(t *testing.T, method, url, token string, headers ...string) (int, htt
 	if token != "" {
 		headers = append(headers, "Authorization: Bearer "+token)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, value)
-	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header, string(body)
+	return exchanged(t, method, url, "", headers...)
 }
 
 // entries returns the entries of a catalog by their names.

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,17 +41,16 @@ func (r *running) front() string {
 // post sends one message to a front, with header lines "name: value".
 func post(t *testing.T, url, body string, headers ...string) (int, http.Header, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, value)
-	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	return exchanged(t, http.MethodPost, url, body, append(slices.Clone(jsonHeaders), headers...)...)
+}
+
+// jsonHeaders are those of a message of MCP.
+var jsonHeaders = []string{"Content-Type: application/json", "Accept: application/json, text/event-stream"}
+
+// exchanged sends a request with header lines "name: value", follows no redirect, and returns the answer.
+func exchanged(t *testing.T, method, url, body string, headers ...string) (int, http.Header, string) {
+	t.Helper()
+	resp, err := http.DefaultTransport.RoundTrip(request(t, method, url, body, headers...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +60,40 @@ func post(t *testing.T, url, body string, headers ...string) (int, http.Header, 
 		t.Fatal(err)
 	}
 	return resp.StatusCode, resp.Header, string(octets)
+}
+
+// request makes a request with header lines "name: value".
+func request(t *testing.T, method, url, body string, headers ...string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	return req
+}
+
+// overTLS sends a request over a connection of its own, with a certificate and a token unless they are
+// nil and empty. The certificate is shown whether or not the server says that it takes it.
+func overTLS(req *http.Request, roots *x509.CertPool, cert *tls.Certificate, token string) (status int, body string, err error) {
+	conf := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	if cert != nil {
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}, Timeout: patience}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	octets, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(octets), err
 }
 
 var modernHeaders = []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: exact"}

@@ -48,32 +48,8 @@ func tlsFront(t *testing.T) (d *running, ca *transporttest.CA, roots *x509.CertP
 // call makes a call of MCP with a certificate, or without one, and a token or none.
 func call(t *testing.T, url string, roots *x509.CertPool, cert *tls.Certificate, token string) (status int, body string, err error) {
 	t.Helper()
-	conf := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}
-	if cert != nil {
-		// Shown whether or not the server says that it takes it.
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
-	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/mcp", strings.NewReader(modernCall))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	for _, line := range modernHeaders {
-		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, value)
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}, Timeout: patience}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	octets, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(octets), err
+	req := request(t, http.MethodPost, url+"/mcp", modernCall, slices.Concat(jsonHeaders, modernHeaders)...)
+	return overTLS(req, roots, cert, token)
 }
 
 func TestCallersByClientCertificate(t *testing.T) {

@@ -39,26 +39,9 @@ func TestOP29MetricsAreForKnownCallersOverTLS(t *testing.T) {
 	r := startIn(t, dir, section)
 	at := r.status().Metrics
 	get := func(path, token string, cert *tls.Certificate) (status int, body string, err error) {
-		conf := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-		if cert != nil {
-			conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
-		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+at+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := request(t, http.MethodGet, "https://"+at+path, "")
 		req.Host = "10.1.2.3:7782" // as of a pod
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}, Timeout: patience}
-		resp, err := client.Do(req)
-		if err != nil {
-			return 0, "", err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		text, err := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(text), err
+		return overTLS(req, roots, cert, token)
 	}
 	prometheus := transporttest.Named("spiffe://monitoring.example/prometheus")
 	for _, row := range []struct {
