@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,7 +20,7 @@ import (
 const messagesFile = "docs/messages.md"
 
 // Every text with which an endpoint refuses a request, by its access rules, for want of room or
-// with an HTTP status, is explained there, and no text that no code has.
+// with an HTTP status, and every reason of a handshake is explained there, and nothing that no code has.
 func TestEveryTextOfARefusalIsExplained(t *testing.T) {
 	explained := make(map[string]bool)
 	text, err := os.ReadFile(messagesFile)
@@ -36,6 +37,7 @@ func TestEveryTextOfARefusalIsExplained(t *testing.T) {
 		}
 	}
 	found := refusals(t)
+	maps.Copy(found, handshakes(t))
 	for message, at := range found {
 		if !explained[message] {
 			t.Errorf("%s: %q is not explained in %s", at, message, messagesFile)
@@ -87,6 +89,33 @@ func refusals(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	return found
+}
+
+// handshakes returns the reasons of refused and broken handshakes: the constants Reason… of transport.
+func handshakes(t *testing.T) map[string]string {
+	t.Helper()
+	const file = "transport/transport.go"
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") {
+			return true
+		}
+		reason, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[reason] = file
+		return true
+	})
+	if len(found) < 10 {
+		t.Errorf("only %d reasons are found", len(found))
 	}
 	return found
 }
