@@ -27,6 +27,7 @@ type accounts struct {
 	mu      sync.Mutex
 	bounds  usage.Bounds
 	waiting []*change
+	delayed bool // rouse will be called
 	closed  bool
 	written time.Time // of the last write that succeeded
 	pools   []fair.Pool
@@ -79,7 +80,8 @@ func (a *accounts) do(apply func(l *ledger) error, undo func(l *ledger)) error {
 	return <-c.told
 }
 
-// later changes the ledger after the return: at once, or together with the next change.
+// later changes the ledger after the return: at once, or together with the next change that
+// comes within delay.
 func (a *accounts) later(now bool, apply func(l *ledger)) {
 	a.add(&change{apply: func(l *ledger) error { apply(l); return nil }}, now)
 }
@@ -91,13 +93,30 @@ func (a *accounts) add(c *change, now bool) bool {
 		return false
 	}
 	a.waiting = append(a.waiting, c)
-	if now {
-		select {
-		case a.wake <- struct{}{}:
-		default:
-		}
+	switch {
+	case now:
+		a.rouse()
+	case !a.delayed:
+		a.delayed = true
+		time.AfterFunc(delay, func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.delayed = false
+			a.rouse()
+		})
 	}
 	return true
+}
+
+// delay is how long a change waits for others that are written together with it.
+const delay = 100 * time.Millisecond
+
+// rouse makes the goroutine write.
+func (a *accounts) rouse() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
 }
 
 // alive reports whether other processes still count on this one. After a pause without a
@@ -116,15 +135,17 @@ func (a *accounts) setBounds(b usage.Bounds) {
 	a.later(true, func(*ledger) {})
 }
 
-// close writes what waits, and ends the goroutine.
+// close writes the changes that wait, and ends the goroutine.
 func (a *accounts) close() {
-	a.later(true, func(l *ledger) {
+	a.mu.Lock()
+	a.closed = true
+	a.waiting = append(a.waiting, &change{apply: func(l *ledger) error {
 		if p := l.processes[a.id]; p != nil && len(p.open) == 0 && !p.sweeping {
 			delete(l.processes, a.id)
 		}
-	})
-	a.mu.Lock()
-	a.closed = true
+		return nil
+	}})
+	a.rouse()
 	a.mu.Unlock()
 	<-a.done
 }
