@@ -7,25 +7,30 @@ const views = [...document.querySelectorAll("main > section")];
 const history = []; // snapshots, the oldest first
 const $ = (id) => document.getElementById(id);
 
+// visible shows characters that have no shape, or change the direction of others, by their numbers.
+const visible = (text) => String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+
 // element makes an element with attributes and children. A child that is no node becomes text.
 function element(name, attributes = {}, ...children) {
   const e = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
-  e.append(...children.map((c) => (c instanceof Node ? c : document.createTextNode(String(c)))));
+  e.append(...children.map((c) => (c instanceof Node ? c : document.createTextNode(visible(c)))));
   return e;
 }
 
 const status = (text, kind) => element("span", { class: kind }, text);
+const time = (t) => (t ? element("time", { datetime: t, title: t }, t.slice(0, 19).replace("T", " ") + "Z") : "");
 
 const most = 500; // rows of a table
 
 // fill replaces the rows of a table. A column is a title; one that begins with #
-// has numbers.
-function fill(table, columns, rows, nothing) {
-  const over = rows.length - most;
+// has numbers. There are over more rows than are shown.
+function fill(table, columns, rows, nothing, over = rows.length - most) {
   rows = rows.slice(0, most);
   if (!table.parentElement.classList.contains("scroll")) {
-    const box = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.id });
+    let title = table;
+    while (!/^H[23]$/.test(title.tagName)) title = title.previousElementSibling;
+    const box = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table: " + title.textContent });
     table.replaceWith(box);
     box.append(table);
   }
@@ -66,7 +71,7 @@ function buttons(kind, row = {}) {
 function confirmed(a, target) {
   $("confirm-title").textContent = a.name;
   $("confirm-does").textContent = a.does + ".";
-  $("confirm-target").textContent = target.id ? target.id + " of " + target.owner : "";
+  $("confirm-target").textContent = target.id ? visible(target.id + " of " + target.owner) : "";
   const dialog = $("confirm");
   dialog.returnValue = "no";
   dialog.showModal();
@@ -76,7 +81,7 @@ function confirmed(a, target) {
 // act does an action and shows its result.
 async function act(a, target) {
   if (a.final && !(await confirmed(a, target))) return;
-  const what = a.name + (target.id ? " " + target.id : "") + ": ";
+  const what = a.name + (target.id ? " " + visible(target.id) : "") + ": ";
   $("acted").className = "";
   $("acted").textContent = what + "…";
   try {
@@ -117,7 +122,7 @@ async function ready() {
 }
 
 // The fields of a row of stored data, in the order of the columns.
-const fields = { owner: String, id: String, name: String, state: String, count: (n) => count(n), octets: (n) => octets(n), begun: String, ended: String, note: String };
+const fields = { owner: String, id: String, name: String, state: String, count: (n) => count(n), octets: (n) => octets(n), begun: time, ended: time, note: String };
 let kinds = [];
 let asked = 0; // the last request for rows
 
@@ -129,7 +134,7 @@ async function stored(after = "") {
   const form = new FormData($("stored-form"));
   for (const name of ["owner", "id", "name", "state"]) {
     const input = $("stored-form").elements[name];
-    input.disabled = !kind.titles[name];
+    input.disabled = input.closest("label").hidden = !kind.titles[name];
     if (input.disabled) form.delete(name);
   }
   form.delete("kind");
@@ -156,13 +161,13 @@ async function stored(after = "") {
 
 const samples = (s, name) => s.metrics[name] ?? [];
 const value = (s, name) => samples(s, name).reduce((sum, one) => sum + one.value, 0);
-const labels = (one) => Object.entries(one.labels ?? {}).map(([k, v]) => k + "=" + v).join(" ");
+const labels = (one) => Object.entries(one.labels ?? {}).filter(([, v]) => v).map(([k, v]) => k + "=" + v).join(" ");
 const count = (n) => Math.round(n).toLocaleString("en");
 const number = (n, what) => (n === 0 ? "no" : count(n)) + " " + what + (n === 1 ? "" : "s");
 
 function octets(n) {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (n < 1024 || unit === "GiB") return (unit === "B" ? n : n.toFixed(1)) + " " + unit;
+    if (n < 1024 || unit === "GiB") return n.toFixed(1).replace(".0", "") + " " + unit;
     n /= 1024;
   }
 }
@@ -214,7 +219,7 @@ const last = (list) => list[list.length - 1] ?? 0;
 const draw = {
   overview(s) {
     const st = s.status;
-    const problems = [...(st.reasons ?? []).map((r) => status(r, "bad")), ...(st.warnings ?? []).map((w) => status(w, "warn"))];
+    const problems = [...(st.reasons ?? []).map((r) => status(r, "bad")), ...(st.warnings ?? []).map((w) => status(w, "warn"))].slice(0, most);
     $("problems").replaceChildren(...(problems.length ? [element("ul", { class: "problems" }, ...problems.map((p) => element("li", {}, p)))] : []));
     const tiles = [
       [count(last(rates((x) => value(x, "swpd_messages_total")))), "messages a second"],
@@ -223,14 +228,14 @@ const draw = {
       [count(value(s, "swpd_a2a_tasks")), "unfinished tasks"],
       [count(value(s, "swpd_relay_waiting")), "deliveries waiting"],
       [count(value(s, "swpd_denials_total")), "denials"],
-      [octets(st.in_flight_bytes.used) + " of " + octets(st.in_flight_bytes.limit), "in flight"],
-      [octets(value(s, "swpd_store_used_bytes")) + " of " + octets(value(s, "swpd_store_quota_bytes")), "store"],
+      [octets(st.in_flight_bytes.used), "in flight, of " + octets(st.in_flight_bytes.limit)],
+      [octets(value(s, "swpd_store_used_bytes")), "stored, of " + octets(value(s, "swpd_store_quota_bytes"))],
     ];
     $("tiles").replaceChildren(...tiles.map(([v, name]) => element("div", { class: "tile" }, element("b", {}, v), element("span", {}, name))));
     fill($("endpoint"), ["what", "value"], [
       ["identity", st.identity], ["version", st.version], ["configuration", st.config || "built in"],
       ["running for", span(Date.parse(st.started), s.time)], ["listeners", (st.addresses ?? []).join(", ")],
-      ["HTTP front", st.http || "off"], ["store", st.store], ["certificate until", st.certificate_not_after],
+      ["HTTP front", st.http || "off"], ["store", st.store], ["certificate until", time(st.certificate_not_after)],
     ], "");
   },
   exchanges(s) {
@@ -255,14 +260,14 @@ const draw = {
   },
   partners(s) {
     fill($("links"), ["partner", "identity", "state", "transport", "address", "for", "#queued", "#connects", "#failures"],
-      (s.status.partners ?? []).map((p) => [p.name, p.identity, p.up ? status("connected", "good") : status(p.error || p.state || "not connected", "bad"),
+      (s.status.partners ?? []).map((p) => [p.name, p.identity, p.up ? status("connected", "good") : status(p.barred || p.failure || "not connected", "bad"),
         p.transport ?? "", p.addr ?? "", p.up ? span(Date.parse(p.since), s.time) : "", count(p.queue?.messages ?? 0), count(p.connects), count(p.failures)]),
       "no partner is configured");
   },
   sessions(s) {
     fill($("connections"), ["#number", "identity", "transport", "address", "certificate until", ...(token ? ["actions"] : [])],
-      s.sessions.map((c) => [c.number, c.identity, c.transport, c.addr, c.not_after ? new Date(c.not_after * 1000).toISOString() : "",
-        ...(token ? [element("span", { class: "actions" }, ...buttons("sessions", { owner: c.identity, id: c.id }))] : [])]), "no peer is connected");
+      s.sessions.map((c) => [c.number, c.identity, c.transport, c.addr, c.not_after ? time(new Date(c.not_after * 1000).toISOString()) : "",
+        ...(token ? [element("span", { class: "actions" }, ...buttons("sessions", { owner: c.identity, id: c.id }))] : [])]), "no peer is connected", s.status.sessions - s.sessions.length);
   },
   queues(s) {
     const gauges = [["swpd_a2a_tasks", "unfinished tasks"], ["swpd_a2a_waiting", "tasks that wait for an agent"], ["swpd_relay_waiting", "deliveries waiting"],
@@ -271,10 +276,10 @@ const draw = {
     const rows = gauges.map(([name, what]) => [what, count(value(s, name)), curve(history.map((x) => value(x, name)), what)]);
     for (const o of samples(s, "swpd_relay_dead_total")) if (o.value > 0) rows.push(["dead deliveries: " + o.labels.reason, count(o.value), ""]);
     fill($("waiting"), ["what", "#now", "two minutes"], rows, "");
-    fill($("shares"), ["pool", "#used", "#capacity", "", "most"], (s.status.shares ?? []).filter((p) => p.capacity > 0).map((p) => {
+    fill($("shares"), ["pool", "#used", "#capacity", "part", "most"], (s.status.shares ?? []).filter((p) => p.capacity > 0).map((p) => {
       const part = element("meter", { min: 0, max: p.capacity, high: p.capacity * 0.8, "aria-label": p.name + " in use" });
       part.value = p.used;
-      return [p.name, count(p.used), count(p.capacity), part, (p.most ?? []).map((m) => m.identity + " " + count(m.used)).join(", ")];
+      return [p.name, count(p.used), count(p.capacity), part, (p.most ?? []).map((m) => (m.identity || "shared") + " " + count(m.used)).join(", ")];
     }), "");
   },
   servers(s) {
@@ -286,7 +291,7 @@ const draw = {
   certificates(s) {
     fill($("certs"), ["file", "who", "issuer", "until", "left"], (s.status.certificates ?? []).map((c) => {
       const days = (Date.parse(c.not_after) - s.time) / 86400e3;
-      return [c.file || "shown by " + (c.partner ?? "a partner"), c.identity || c.subject, c.issuer, c.not_after, status(Math.floor(days) + " days", days < 7 ? "bad" : days < 30 ? "warn" : "good")];
+      return [c.file || "shown by " + (c.partner ?? "a partner"), c.identity || c.subject, c.issuer, time(c.not_after), status(Math.floor(days) + " days", days < 7 ? "bad" : days < 30 ? "warn" : "good")];
     }), "");
   },
 };
@@ -358,7 +363,7 @@ function ask(form, path, said, answered) {
 
 ask("audit-form", "/audit", "audit-said", (found) => {
   fill($("records"), ["time", "identity", "profile", "operation", "name", "outcome", "rule or reason", "#took"], found.records.map((r) =>
-    [r["@timestamp"], (r["user.id"] ?? "") + (r["swp.for"] ? " for " + r["swp.for"] : ""), r["swp.profile"], r["swp.operation"], r["swp.name"], r["swp.outcome"], r["rule.id"] ?? r["event.reason"], seconds((r["event.duration"] ?? 0) / 1e9)]), "no record matches");
+    [time(r["@timestamp"]), (r["user.id"] ?? "") + (r["swp.for"] ? " for " + r["swp.for"] : ""), r["swp.profile"], r["swp.operation"], r["swp.name"], r["swp.outcome"], r["rule.id"] ?? r["event.reason"], seconds((r["event.duration"] ?? 0) / 1e9)]), "no record matches");
   return number(found.records.length, found.more ? "latest record" : "record") + (found.more ? "; older ones match, too" : "");
 });
 
