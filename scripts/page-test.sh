@@ -9,4 +9,4 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r test/page/. "$work" # node_modules stays out of the tree
 (cd "$work" && npm ci --ignore-scripts --no-audit --no-fund >/dev/null)
-SWP_PAGE=$work SWP_SCREENSHOTS=$PWD/bin/page "${GO:-go}" test ./daemon -count=1 -run InABrowser -v -timeout 30m "$@" | grep -v '^=== '
+SWP_PAGE=$work SWP_SCREENSHOTS=$PWD/bin/page "${GO:-go}" test ./daemon -count=1 -run InABrowser -v -timeout 30m "$@" | grep --line-buffered -v "^=== "
