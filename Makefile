@@ -118,6 +118,10 @@ flaky: ## hunt tests that depend on load: PKG (default ./...) ROUNDS times (30) 
 test-page: ## the page of the admin listener in Chromium, and for accessibility; skipped without Chromium or npm
 	scripts/page-test.sh
 
+.PHONY: page-screenshots
+page-screenshots: ## test-page, and its screenshots for the operator guide into docs
+	SWP_DOCS='$(abspath docs)' scripts/page-test.sh
+
 .PHONY: test-race
 test-race: test ## the same, under the name of the draft
 

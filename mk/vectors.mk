@@ -14,7 +14,7 @@ ALL_STRICT_JSON   ?= $(CONFORMANCE_DIR)/all.strict.json
 
 CONFORMANCE_BUNDLE ?= $(CONFORMANCE_DIR)/swp-conformance-bundle.tar.gz
 CONFORMANCE_CONFIG ?=
-CONFORMANCE_DOCS   := $(sort $(wildcard docs/*.md docs/*.svg)) $(wildcard vectors/*.evidence.md)
+CONFORMANCE_DOCS   := $(sort $(wildcard docs/*.md docs/*.svg docs/*.png)) $(wildcard vectors/*.evidence.md)
 PACK               := $(GO) run ./conformance/pack -dir '$(CONFORMANCE_DIR)' -config '$(CONFORMANCE_CONFIG)' -version '$(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo unknown))' \
   -core.default '$(CORE_DEFAULT_JSON)' -core.strict '$(CORE_STRICT_JSON)' -all.default '$(ALL_DEFAULT_JSON)' -all.strict '$(ALL_STRICT_JSON)'
 
