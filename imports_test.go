@@ -97,6 +97,7 @@ var rules = []rule{
 	{"store/internal/checksum", nil, nil, "the checksum of a row"},
 	{"store/internal/gather", []string{"internal/fair", "store"}, nil, "what waits for the writer of an engine"},
 	{"store/internal/quota", []string{"internal/fair", "store"}, nil, "the limits of an engine"},
+	{"store/sqlstore/sqlstoretest", nil, nil, "migrations that no release has, for the tests of upgrades"},
 	{"store/sqlstore", []string{"internal/disk", "internal/fair", "store", "store/internal/checksum", "store/internal/clock", "store/internal/gather", "store/internal/quota"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
 	{"store/filestore", []string{"internal/disk", "internal/fair", "store", "store/internal/blocks", "store/internal/clock", "store/internal/usage"}, nil, "files beside a database that it knows as records"},
 	{"store/archive", []string{"frame", "store"}, nil, "the file of an export, of any engine"},

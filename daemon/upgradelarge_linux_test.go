@@ -22,33 +22,8 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/filestore"
 	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/store/sqlstore/sqlstoretest"
 )
-
-// plantedSteps write every record, every item and every entry again, each with one more column.
-// What the present release cannot show is a step that another release has needed: there is none yet.
-// The migration around the steps is that of a release.
-var plantedSteps = []string{
-	`CREATE TABLE next (
-		space BLOB NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL, owner INTEGER NOT NULL, expires INTEGER NOT NULL,
-		sum INTEGER NOT NULL, value BLOB NOT NULL, added INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (space, key)
-	) WITHOUT ROWID;
-	INSERT INTO next (space, key, version, owner, expires, sum, value) SELECT space, key, version, owner, expires, sum, value FROM record;
-	DROP TABLE record;
-	ALTER TABLE next RENAME TO record;
-	CREATE INDEX record_expires ON record (expires) WHERE expires > 0;`,
-	`CREATE TABLE next (n INTEGER PRIMARY KEY, sum INTEGER NOT NULL, data BLOB NOT NULL, added INTEGER NOT NULL DEFAULT 0);
-	INSERT INTO next (n, sum, data) SELECT n, sum, data FROM body;
-	DROP TABLE body;
-	ALTER TABLE next RENAME TO body;`,
-	`CREATE TABLE next (
-		n INTEGER PRIMARY KEY, log INTEGER NOT NULL, seq INTEGER NOT NULL, expires INTEGER NOT NULL, data BLOB NOT NULL, added INTEGER NOT NULL DEFAULT 0
-	);
-	INSERT INTO next (n, log, seq, expires, data) SELECT n, log, seq, expires, data FROM chunk;
-	DROP TABLE chunk;
-	ALTER TABLE next RENAME TO chunk;
-	CREATE UNIQUE INDEX chunk_seq ON chunk (log, seq);
-	CREATE INDEX chunk_expires ON chunk (expires) WHERE expires > 0;`,
-}
 
 // largeOctets is the size of a payload of which there are many.
 const largeOctets = 64 << 10
@@ -203,7 +178,7 @@ func TestAnUpgradeOf400MiBKeepsEverything(t *testing.T) {
 	file := filepath.Join(data, "store", "state.db")
 	open := func(ctx context.Context) (*sqlstore.Store, error) {
 		return sqlstore.Open(ctx, sqlstore.Options{
-			Dir: filepath.Dir(file), Durability: store.Process, Migrate: true, Later: plantedSteps, Notice: func(text string) { t.Log(text) },
+			Dir: filepath.Dir(file), Durability: store.Process, Migrate: true, Later: sqlstoretest.PlantedSteps, Notice: func(text string) { t.Log(text) },
 			Now: func() time.Time { return at },
 		})
 	}
@@ -240,7 +215,7 @@ func TestAnUpgradeOf400MiBKeepsEverything(t *testing.T) {
 	if rest := int64(most-idle) << 20; rest > size {
 		t.Errorf("the migration needs %d MiB of memory, more than there is of data", most-idle)
 	}
-	wantSame("after the migration", plantedSteps)
+	wantSame("after the migration", sqlstoretest.PlantedSteps)
 
 	_, err = (&Transfer{Config: mustLoad(t, filepath.Join(dir, "swpd.yaml")), Log: t.Output()}).Export(t.Context(), io.Discard)
 	if !errors.Is(err, store.ErrNewer) {

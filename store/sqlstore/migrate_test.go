@@ -20,23 +20,11 @@ import (
 	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
+	"github.com/slimwire/swp/store/sqlstore/sqlstoretest"
 )
 
 // later are the steps of two planted releases: one writes every record again, one every item.
-var later = []string{
-	`CREATE TABLE next (
-		space BLOB NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL, owner INTEGER NOT NULL, expires INTEGER NOT NULL,
-		sum INTEGER NOT NULL, value BLOB NOT NULL, added INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (space, key)
-	) WITHOUT ROWID;
-	INSERT INTO next (space, key, version, owner, expires, sum, value) SELECT space, key, version, owner, expires, sum, value FROM record;
-	DROP TABLE record;
-	ALTER TABLE next RENAME TO record;
-	CREATE INDEX record_expires ON record (expires) WHERE expires > 0;`,
-	`CREATE TABLE next (n INTEGER PRIMARY KEY, sum INTEGER NOT NULL, data BLOB NOT NULL, added INTEGER NOT NULL DEFAULT 0);
-	INSERT INTO next (n, sum, data) SELECT n, sum, data FROM body;
-	DROP TABLE body;
-	ALTER TABLE next RENAME TO body;`,
-}
+var later = sqlstoretest.PlantedSteps[:2]
 
 // exportsOf returns the pieces of an export after Start.
 func exportsOf(t *testing.T, s *sqlstore.Store) (pieces []string) {
