@@ -186,11 +186,9 @@ func (s *Store) Import(ctx context.Context, next func() (store.Piece, error)) er
 			s.mu.Unlock()
 		case *store.Blob:
 			told := make(chan error, 1)
-			s.submit(p.Name, &operation{
-				owner: p.Owner, size: len(p.Tag) + len(p.Note),
-				do:   func(it *item, buf []byte) (bool, error) { return true, s.importBlob(ctx, it, p, next, buf) },
-				done: func(_ bool, err error) { told <- err },
-			})
+			s.submit(p.Name, p.Owner, len(p.Tag)+len(p.Note), operation{do: func(it *item, buf []byte) (bool, error) {
+				return true, s.importBlob(ctx, it, p, next, buf)
+			}}, func(_ bool, err error) { told <- err })
 			if err := <-told; err != nil {
 				return err
 			}

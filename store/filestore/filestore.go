@@ -28,6 +28,7 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/lines"
 	"github.com/slimwire/swp/store/internal/usage"
 )
 
@@ -130,8 +131,9 @@ type Store struct {
 	lock    *disk.Lock
 	clock   *clock.Clock
 	damage  atomic.Pointer[error] // the first damage found
-	writing *fair.Slots           // for writers
-	writers chan []byte           // slots; each is nil or a buffer for reuse
+	lines   *lines.Lines[operation]
+	writing *fair.Slots // for writers
+	writers chan []byte // slots; each is nil or a buffer for reuse
 	readers chan []byte
 	probes  chan struct{} // one slot
 	sweeps  sync.Mutex    // held by a sweep; locked before mu
@@ -143,12 +145,10 @@ type Store struct {
 	mu      sync.Mutex
 	items   map[string]*item
 	used    usage.Usage
-	due     int64       // nothing expires before
-	waiting fair.Shares // pending operations, by owner
-	octets  fair.Shares // of those
-	version uint64      // the last one given; nextVersion holds versions too
+	due     int64  // nothing expires before
+	version uint64 // the last one given; nextVersion holds versions too
 	closed  bool
-	work    sync.WaitGroup // goroutines of names, and the sweeper
+	work    sync.WaitGroup // exports, and the sweeper
 	gone    chan struct{}  // closed when Close begins
 
 	closing sync.Once
@@ -178,6 +178,7 @@ func (s *Store) Close() error {
 		s.closed = true
 		close(s.gone)
 		s.mu.Unlock()
+		s.lines.Close()
 		s.work.Wait()
 		_ = s.lock.Close() // it is only locked, never written
 		if s.options.Dir == "" {

@@ -16,11 +16,6 @@ type item struct {
 	part    *record
 	blob    *record
 	damaged bool // the blob
-	waiting []*operation
-
-	working  bool // its goroutine runs
-	telling  bool // and only calls done functions
-	sweeping bool // the sweeper works on it instead
 
 	stored [2]uint64     // versions of the records of the part and of the blob; 0: no record
 	unsure bool          // a record may differ from the last acknowledged one
@@ -29,21 +24,30 @@ type item struct {
 
 // empty reports whether an item can be forgotten.
 func (it *item) empty() bool {
-	return it.part == nil && it.blob == nil && len(it.waiting) == 0 && it.stored == [2]uint64{}
+	return it.part == nil && it.blob == nil && it.stored == [2]uint64{}
 }
 
-// owner returns the owner of the last pending operation of an item, or else of its part or
-// blob; "" without any. The caller holds mu.
-func (it *item) owner() string {
-	switch n := len(it.waiting); {
-	case n > 0:
-		return it.waiting[n-1].owner
+// owner returns the owner of the part or the blob of a name; "" without any.
+func (s *Store) owner(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch it := s.items[name]; {
+	case it == nil:
 	case it.part != nil:
 		return it.part.owner
 	case it.blob != nil:
 		return it.blob.owner
 	}
 	return ""
+}
+
+// forget forgets the item of a name if it is empty.
+func (s *Store) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[name]; it != nil && it.empty() {
+		delete(s.items, name)
+	}
 }
 
 // item returns the item of a name and creates it if it is missing. The caller holds mu.
@@ -153,7 +157,8 @@ func (s *Store) blob(name string) *record {
 
 // Pools returns who uses the octets and the number of artifacts, and whose writes wait.
 func (s *Store) Pools() []fair.Pool {
+	writes := s.lines.Pool("artifact writes")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []fair.Pool{s.used.Octets.Pool("artifact octets"), s.used.Items.Pool("artifacts"), s.waiting.Pool("artifact writes")}
+	return []fair.Pool{s.used.Octets.Pool("artifact octets"), s.used.Items.Pool("artifacts"), writes}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/lines"
 )
 
 // lostDir is the subdirectory for unusable files that AcceptDamage keeps.
@@ -34,8 +35,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		gone: make(chan struct{}),
 	}
 	s.SetBounds(options)
-	s.waiting.Bound(s.options.QueueLength)
-	s.octets.Bound(s.options.QueueOctets)
+	s.lines = lines.New(lines.Options[operation]{
+		Length: s.options.QueueLength, Octets: s.options.QueueOctets, Together: maxBatch, Perform: s.perform, Owner: s.owner, Idle: s.forget,
+	})
 	err := s.options.validate()
 	if err != nil {
 		return nil, err

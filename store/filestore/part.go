@@ -18,7 +18,7 @@ var noExpiry time.Time
 
 // Begin implements store.Blobs.
 func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error)) {
-	s.submit(name, &operation{owner: owner, size: len(tag) + len(note), done: done, do: func(it *item, buf []byte) (bool, error) {
+	s.submit(name, owner, len(tag)+len(note), operation{do: func(it *item, buf []byte) (bool, error) {
 		if err := checkSizes(name, owner, tag, note); err != nil {
 			return false, err
 		}
@@ -31,7 +31,7 @@ func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle ti
 		return s.begin(it, &record{
 			note: uint32(len(note)), idle: int64(max(idle, 0)), owner: owner, tag: append([]byte{}, tag...),
 		}, size, note, buf)
-	}})
+	}}, done)
 }
 
 func (s *Store) begin(it *item, r *record, size uint64, note, buf []byte) (bool, error) {
@@ -95,23 +95,23 @@ func (s *Store) path(id blocks.ID) string { return filepath.Join(s.dir, id.Strin
 
 // Append implements store.Blobs.
 func (s *Store) Append(name string, at, mark uint64, data []byte, done func(wrote bool, err error)) {
-	s.submit(name, &operation{size: len(data), done: done, grow: growth{at, mark, data}})
+	s.submit(name, "", len(data), operation{grow: growth{at, mark, data}}, done)
 }
 
 // grow performs Appends.
-func (s *Store) grow(it *item, ops []*operation, buf []byte) {
+func (s *Store) grow(it *item, ops []*pending, buf []byte) {
 	was := it.live(s.clock.Now())
 	if was == nil {
 		return
 	}
 	end := was.held()
-	more := make([]*operation, 0, len(ops))
+	more := make([]*pending, 0, len(ops))
 	for _, op := range ops {
-		if op.grow.at != end {
+		if op.Args.grow.at != end {
 			continue
 		}
-		if op.err = s.take(was.owner, uint64(len(op.grow.data)), 0); op.err == nil {
-			end += uint64(len(op.grow.data))
+		if op.Err = s.take(was.owner, uint64(len(op.Args.grow.data)), 0); op.Err == nil {
+			end += uint64(len(op.Args.grow.data))
 			more = append(more, op)
 		}
 	}
@@ -124,12 +124,12 @@ func (s *Store) grow(it *item, ops []*operation, buf []byte) {
 		s.giveBack(was.owner, end-was.held(), 0)
 	}
 	for _, op := range more {
-		op.ok, op.err = err == nil, err
+		op.OK, op.Err = err == nil, err
 	}
 }
 
 // write writes octets to a part and then commits its new length.
-func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
+func (s *Store) write(it *item, r *record, ops []*pending, buf []byte) error {
 	f, err := os.OpenFile(s.path(r.File), os.O_RDWR, 0)
 	if err != nil {
 		return unavailable(err)
@@ -137,10 +137,10 @@ func (s *Store) write(it *item, r *record, ops []*operation, buf []byte) error {
 	defer func() { _ = f.Close() }() // already synced
 	was := it.part
 	for _, op := range ops {
-		if r.Extent, err = r.Grow(f, op.grow.data, buf); err != nil {
+		if r.Extent, err = r.Grow(f, op.Args.grow.data, buf); err != nil {
 			break
 		}
-		r.mark = op.grow.mark
+		r.mark = op.Args.grow.mark
 	}
 	if err == nil {
 		err = s.sync(f)
@@ -175,11 +175,11 @@ func (r *record) follow(d *blocks.Digest, f *os.File, buf []byte, most uint64) e
 
 // Discard implements store.Blobs.
 func (s *Store) Discard(name string, done func(removed bool, err error)) {
-	s.submit(name, &operation{done: done, do: func(it *item, _ []byte) (bool, error) {
+	s.submit(name, "", 0, operation{do: func(it *item, _ []byte) (bool, error) {
 		there := it.part != nil
 		err := s.discard(it)
 		return there && err == nil, err
-	}})
+	}}, done)
 }
 
 // discard removes the part of an item, if there is one.

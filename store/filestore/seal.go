@@ -11,7 +11,7 @@ import (
 
 // Seal implements store.Blobs.
 func (s *Store) Seal(name string, sum [32]byte, keep time.Duration, done func(sealed bool, err error)) {
-	s.submit(name, &operation{done: done, do: func(it *item, buf []byte) (bool, error) {
+	s.submit(name, "", 0, operation{do: func(it *item, buf []byte) (bool, error) {
 		r := it.live(s.clock.Now())
 		if r == nil {
 			return false, nil
@@ -23,7 +23,7 @@ func (s *Store) Seal(name string, sum [32]byte, keep time.Duration, done func(se
 			return false, s.discard(it)
 		}
 		return true, s.seal(it, *r, keep)
-	}})
+	}}, done)
 }
 
 // verify reads the octets of a part that were not read before, and reports whether the
@@ -108,13 +108,13 @@ func (s *Store) reserve(upTo uint64) error {
 
 // Remove implements store.Blobs.
 func (s *Store) Remove(name string, was uint64, done func(removed bool, err error)) {
-	s.submit(name, &operation{done: done, do: func(it *item, _ []byte) (bool, error) {
+	s.submit(name, "", 0, operation{do: func(it *item, _ []byte) (bool, error) {
 		if r := it.blob; r == nil || was != 0 && r.version != was {
 			return false, nil
 		}
 		err := s.remove(it)
 		return err == nil, err
-	}})
+	}}, done)
 }
 
 // remove removes the blob of an item, if there is one.

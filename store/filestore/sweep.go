@@ -39,7 +39,7 @@ func (s *Store) sweep() {
 	s.sweeps.Lock()
 	defer s.sweeps.Unlock()
 	now := s.clock.Now()
-	var list []*item
+	var ended []string
 	s.mu.Lock()
 	if s.due > now {
 		s.mu.Unlock()
@@ -47,28 +47,30 @@ func (s *Store) sweep() {
 	}
 	s.due = math.MaxInt64
 	for _, it := range s.items {
-		ended := false
+		over := false
 		for _, r := range []*record{it.part, it.blob} {
 			if r != nil {
-				ended = ended || clock.Expired(r.expires, now)
+				over = over || clock.Expired(r.expires, now)
 				s.mark(r.expires)
 			}
 		}
-		if ended && (it.telling || !it.working) {
-			it.working, it.sweeping = true, true
-			list = append(list, it)
+		if over {
+			ended = append(ended, it.name)
 		}
 	}
 	s.mu.Unlock()
-	for _, it := range list {
-		s.expire(it, now)
-		s.mu.Lock()
-		it.sweeping = false
-		telling := it.telling
-		s.mu.Unlock()
-		if !telling { // operations may have arrived in the meantime
-			s.work.Go(func() { s.workOn(it) })
+	for _, name := range ended {
+		release, ok := s.lines.Claim(name)
+		if !ok {
+			continue
 		}
+		s.mu.Lock()
+		it := s.items[name]
+		s.mu.Unlock()
+		if it != nil {
+			s.expire(it, now)
+		}
+		release()
 	}
 }
 

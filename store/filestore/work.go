@@ -4,20 +4,17 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/lines"
 )
 
 // operation is a submitted write.
 type operation struct {
-	owner string                                   // of the part or blob
-	size  int                                      // octets in memory while it waits
-	do    func(it *item, buf []byte) (bool, error) // nil for an Append
-	grow  growth                                   // the Append
-	done  func(ok bool, err error)
-	ok    bool
-	err   error
+	do   func(it *item, buf []byte) (bool, error) // nil for an Append
+	grow growth                                   // the Append
 }
+
+type pending = lines.Operation[operation]
 
 // growth holds the arguments of an Append.
 type growth struct {
@@ -29,111 +26,33 @@ type growth struct {
 // a separate batch.
 const maxBatch = 16 << 20
 
-// submit never waits. A separate goroutine reports refusals.
-func (s *Store) submit(name string, op *operation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	it := s.item(name)
-	if op.owner == "" {
-		op.owner = it.owner()
-	}
-	var refuse *store.Error
-	switch {
-	case s.closed:
-		refuse = store.ErrClosed
-	case s.waiting.Used() > 0:
-		refuse = s.busy(op)
-	}
-	if refuse != nil {
-		if !it.working && it.empty() {
-			delete(s.items, name)
-		}
-		go op.done(false, refuse)
-		return
-	}
-	s.waiting.Force(op.owner, 1)
-	s.octets.Force(op.owner, op.size)
-	it.waiting = append(it.waiting, op)
-	if !it.working {
-		it.working = true
-		s.work.Go(func() { s.workOn(it) })
-	}
-}
-
-// busy returns why an operation cannot wait; nil if it can. The caller holds mu.
-func (s *Store) busy(op *operation) *store.Error {
-	switch max(s.waiting.Ask(op.owner, 1), s.octets.Ask(op.owner, op.size)) {
-	case fair.Taken:
-		return nil
-	case fair.Full:
-		return store.ErrShare
-	}
-	return store.ErrBusy
-}
-
-// workOn performs the operations of one name until none is left.
-func (s *Store) workOn(it *item) {
-	for {
-		s.mu.Lock()
-		it.telling = false
-		if it.sweeping {
-			s.mu.Unlock()
-			return // the sweeper begins a goroutine anew
-		}
-		ops := it.waiting
-		it.waiting = nil
-		if len(ops) == 0 {
-			it.working = false
-			if it.empty() {
-				delete(s.items, it.name)
-			}
-			s.mu.Unlock()
-			return
-		}
-		s.mu.Unlock()
-		for len(ops) > 0 {
-			n, octets := 1, ops[0].size
-			if ops[0].do == nil {
-				for n < len(ops) && ops[n].do == nil && octets+ops[n].size <= maxBatch {
-					octets += ops[n].size
-					n++
-				}
-			}
-			s.perform(it, ops[:n])
-			s.mu.Lock()
-			for _, op := range ops[:n] {
-				s.waiting.Give(op.owner, 1)
-				s.octets.Give(op.owner, op.size)
-			}
-			it.telling = len(ops) == n
-			s.mu.Unlock()
-			for _, op := range ops[:n] {
-				op.done(op.ok, op.err)
-			}
-			ops = ops[n:]
-		}
-	}
+// submit never waits. owner is the owner of the part or blob, or "" if it is unknown.
+func (s *Store) submit(name, owner string, size int, op operation, done func(ok bool, err error)) {
+	s.lines.Submit(name, &pending{Owner: owner, Octets: size, Joins: op.do == nil, Args: op, Done: done})
 }
 
 // perform performs several Appends, or one other operation.
-func (s *Store) perform(it *item, ops []*operation) {
-	owner := ops[0].owner
+func (s *Store) perform(name string, ops []*pending) {
+	owner := ops[0].Owner
 	_ = s.writing.Take(context.Background(), owner) // never fails without an end of the context
 	defer s.writing.Give(owner)
 	buf := borrow(s.writers)
 	defer func() { s.writers <- buf }()
+	s.mu.Lock()
+	it := s.item(name)
+	s.mu.Unlock()
 	err := s.rewriteRecords(it)
 	switch {
 	case err != nil:
-	case ops[0].do == nil:
+	case ops[0].Args.do == nil:
 		s.grow(it, ops, buf)
 		return
 	default:
-		ops[0].ok, ops[0].err = ops[0].do(it, buf)
+		ops[0].OK, ops[0].Err = ops[0].Args.do(it, buf)
 		return
 	}
 	for _, op := range ops {
-		op.err = err
+		op.Err = err
 	}
 }
 

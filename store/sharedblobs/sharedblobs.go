@@ -189,8 +189,8 @@ func (s *Store) notice(format string, args ...any) {
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.cancel()
-		s.work.Wait()
 		s.lines.Close()
+		s.work.Wait()
 		s.accounts.close()
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()

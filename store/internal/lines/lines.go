@@ -51,7 +51,7 @@ type Lines[A any] struct {
 	waiting fair.Shares         // operations, by owner
 	octets  fair.Shares         // of those
 	closed  bool
-	work    sync.WaitGroup // goroutines of names
+	work    sync.WaitGroup // goroutines of names, and claims
 }
 
 // line is guarded by the mutex of Lines.
@@ -191,19 +191,23 @@ func (l *Lines[A]) forget(of *line[A]) {
 }
 
 // Claim keeps operations of a name from being performed until release is called. ok is false
-// while one is performed.
+// while one is performed, and after Close has begun.
 func (l *Lines[A]) Claim(name string) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.lines[name]
 	switch {
+	case l.closed:
+		return nil, false
 	case of == nil:
 		of = l.add(name)
 	case of.claimed || of.working && !of.telling:
 		return nil, false
 	}
 	of.claimed = true
+	l.work.Add(1)
 	return func() {
+		defer l.work.Done()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		of.claimed = false
@@ -224,8 +228,8 @@ func (l *Lines[A]) Pool(name string) fair.Pool {
 	return l.waiting.Pool(name)
 }
 
-// Close refuses further operations, and returns after the last one was performed and Done of
-// each was called.
+// Close refuses further operations. It returns after the last one was performed, Done of each
+// was called, and each claim was released.
 func (l *Lines[A]) Close() {
 	l.mu.Lock()
 	l.closed = true
