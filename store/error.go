@@ -45,6 +45,9 @@ var (
 	// ErrClosed: the store was closed.
 	ErrClosed = &Error{"store: closed", "store_closed", true, nil}
 
+	// ErrFenced: another process has taken over this node. The store stays closed to writes.
+	ErrFenced = &Error{"store: another process has taken over this node", "store_fenced", true, nil}
+
 	// ErrLocked: another process has the store open.
 	ErrLocked = &Error{"store: in use by another process", "store_locked", false, nil}
 

@@ -244,7 +244,7 @@ func (w *writer) eachOwner(f func(*owner)) (err error) {
 const topOwners = `SELECT id, name, used, sum FROM owner ORDER BY used DESC LIMIT 5`
 
 // Pools returns who uses the octets of the store, and whose operations wait. Without a
-// connection for reading before ctx ends, nobody is named for the octets.
+// connection for reading before ctx ends, the octets come without names.
 func (s *Store) Pools(ctx context.Context) []fair.Pool {
 	octetsOf := fair.Pool{Name: "store octets", Used: int(s.stats.used.Load()), Capacity: int(s.bounds.Load().Quota)}
 	_ = s.read(ctx, func(c *conn) error {

@@ -187,7 +187,7 @@ const (
 )
 
 // read calls work with a connection for reading. All statements of work see the same state:
-// what one of them finds cannot be gone for the next.
+// a row that one of them finds is there for the next.
 func (s *Store) read(ctx context.Context, work func(*conn) error) (err error) {
 	select {
 	case <-s.gone:

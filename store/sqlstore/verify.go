@@ -94,7 +94,7 @@ func (s *Store) asDamage(err error) error {
 	return err
 }
 
-// unreadable is asDamage for a database that may lack tables.
+// unreadable is asDamage for a database without some of its tables.
 func (s *Store) unreadable(err error) error {
 	var f *failed
 	if errors.As(err, &f) && f.kind == nil {

@@ -25,9 +25,20 @@ type Clock struct {
 // New returns a clock that starts now, at floor or later.
 func New(read func() time.Time, floor int64) *Clock {
 	c := &Clock{read: read, start: read()}
-	c.base.Store(max(c.start.UnixNano(), floor))
-	c.latest.Store(c.base.Load())
+	c.set(max(c.start.UnixNano(), floor))
 	return c
+}
+
+// At returns a clock that starts at a time instead of the wall time.
+func At(read func() time.Time, now int64) *Clock {
+	c := &Clock{read: read, start: read()}
+	c.set(now)
+	return c
+}
+
+func (c *Clock) set(now int64) {
+	c.base.Store(now)
+	c.latest.Store(now)
 }
 
 // Advance moves the clock to at least a time. Expiries that it has returned before stay where

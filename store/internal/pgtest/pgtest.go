@@ -1,0 +1,259 @@
+//go:build unix
+
+// Package pgtest starts PostgreSQL for tests.
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// patience limits the wait for a server.
+const patience = 2 * time.Minute
+
+// ErrMissing says that there is no PostgreSQL to start.
+var ErrMissing = errors.New("pgtest: neither PATH nor /usr/lib/postgresql/*/bin has postgres and initdb (Debian: postgresql)")
+
+// Server is a server with a private directory. It listens on a socket in this directory only.
+type Server struct {
+	dir    string // with the socket and the data
+	args   []string
+	as     *syscall.Credential
+	stdin  io.Closer
+	cmd    *exec.Cmd
+	output bytes.Buffer
+}
+
+// program returns the path of a program of PostgreSQL.
+func program(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		return "", ErrMissing
+	}
+	return found[len(found)-1], nil
+}
+
+// New starts a server with settings such as "fsync=on" whose data is in dir, or, if that is empty, in
+// a temporary directory. PostgreSQL refuses to run as root: then it runs as another user.
+func New(dir string, settings ...string) (s *Server, err error) {
+	initdb, err := program("initdb")
+	if err != nil {
+		return nil, err
+	}
+	s = new(Server)
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "pg"); err != nil {
+			return nil, err
+		}
+	}
+	s.dir = dir
+	if err = s.user(); err != nil {
+		return nil, err
+	}
+	out, err := s.command(initdb, "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	s.args = []string{"-D", s.data(), "-k", s.dir, "-h", ""}
+	for _, setting := range settings {
+		s.args = append(s.args, "-c", setting)
+	}
+	return s, s.Start()
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// user chooses the user of the server, and gives it the directory.
+func (s *Server) user() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+		s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		return s.Own(s.dir)
+	}
+	return fmt.Errorf("%w, or no user to run them as", ErrMissing)
+}
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...) //nolint:gosec // a test
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	return cmd
+}
+
+// Own gives a directory to the user of the server.
+func (s *Server) Own(dir string) error {
+	if s.as == nil {
+		return nil
+	}
+	return os.Chown(dir, int(s.as.Uid), int(s.as.Gid))
+}
+
+// Start starts a server that was stopped or killed, and waits until it can be used.
+func (s *Server) Start() error {
+	postgres, err := program("postgres")
+	if err != nil {
+		return err
+	}
+	// The shell ends the server when this process ends, however that happens.
+	const script = `"$@" & server=$!; read line; kill -INT $server; wait $server`
+	late := time.Now().Add(patience)
+	for {
+		s.cmd = s.command("/bin/sh", append([]string{"-c", script, "sh", postgres}, s.args...)...)
+		s.output.Reset()
+		s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+		if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+			return err
+		}
+		if err = s.cmd.Start(); err != nil {
+			return err
+		}
+		if err = s.wait(late); err == nil {
+			return nil
+		}
+		s.Stop()
+		if time.Now().After(late) {
+			return fmt.Errorf("%w: %s", err, s.output.String())
+		}
+	}
+}
+
+// wait waits until the server can be used. After a kill it may refuse to start for a moment, because
+// the processes of the killed one have not ended.
+func (s *Server) wait(late time.Time) error {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		c, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err == nil {
+			_ = c.Close(ctx)
+		}
+		cancel()
+		if err == nil || time.Now().After(late) {
+			return err
+		}
+		if _, failed := os.Stat(filepath.Join(s.data(), "postmaster.pid")); failed != nil && time.Now().Add(patience-time.Second).After(late) {
+			return err // it has ended
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Socket returns the directory with the socket.
+func (s *Server) Socket() string { return s.dir }
+
+// DSN returns the connection string of a database.
+func (s *Server) DSN(database string) string {
+	return fmt.Sprintf("host=%s user=postgres dbname=%s", s.dir, database)
+}
+
+// Pid returns the process that starts all others of the server.
+func (s *Server) Pid() (int, error) {
+	file, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(file), "\n")
+	return strconv.Atoi(first)
+}
+
+// Kill ends the server without notice, as a crash does.
+func (s *Server) Kill() error {
+	pid, err := s.Pid()
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	s.Stop()
+	return err
+}
+
+// Stop stops the server.
+func (s *Server) Stop() {
+	if s.cmd != nil {
+		_ = s.stdin.Close()
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// Close stops the server and removes its directory.
+func (s *Server) Close() error {
+	s.Stop()
+	return os.RemoveAll(s.dir)
+}
+
+// Database makes an empty database and returns its connection string.
+func (s *Server) Database(ctx context.Context) (string, error) {
+	c, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close(ctx) }()
+	name := "test_" + strings.ToLower(rand.Text())
+	_, err = c.Exec(ctx, "CREATE DATABASE "+name)
+	return s.DSN(name), err
+}
+
+// shared is the server of all tests of a program.
+var shared struct {
+	once   sync.Once
+	server *Server
+	err    error
+}
+
+// Shared returns the server that all tests of a program share. It is started by the first, which skips
+// without PostgreSQL, and ended by Run.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.once.Do(func() { shared.server, shared.err = New("", "max_connections=100") })
+	Must(t, shared.err)
+	return shared.server
+}
+
+// Must fails a test after an error of this package; it skips it without PostgreSQL.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Run runs the tests of a program, and ends the shared server.
+func Run(m *testing.M) int {
+	code := m.Run()
+	if shared.server != nil {
+		if err := shared.server.Close(); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			return max(code, 1)
+		}
+	}
+	return code
+}

@@ -1,0 +1,292 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/clock"
+	"github.com/slimwire/swp/store/internal/gather"
+)
+
+// Open opens or creates the store in a database. It takes a new epoch of the node: a process that has
+// an earlier one can no longer write.
+//
+// An error store.ErrLocked says that a process with the name of this node is alive.
+func Open(ctx context.Context, options Options) (*Store, error) {
+	s := &Store{options: options.withDefaults(), gone: make(chan struct{}), released: make(chan struct{})}
+	s.SetBounds(options)
+	s.queue = gather.NewQueue[*op](s.options.QueueLength, s.options.QueueOctets)
+	s.writer = &writer{s: s, turns: gather.Turns[*op]{Most: maxBatch, MostOctets: maxBatchOctets}}
+	if s.options.Durability != store.Power && s.options.Durability != store.Process {
+		return nil, fmt.Errorf("pgstore: durability %q, want %q or %q", s.options.Durability, store.Power, store.Process)
+	}
+	if err := s.open(ctx); err != nil {
+		_ = s.release()
+		return nil, err
+	}
+	s.written.Go(s.writer.loop)
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	config, err := s.config()
+	if err != nil {
+		return err
+	}
+	pool, err := pgxpool.ParseConfig("")
+	if err != nil {
+		return fmt.Errorf("pgstore: %w", errUnreadable)
+	}
+	pool.ConnConfig = config
+	pool.MaxConns, pool.MinConns = int32(s.options.Readers), 0
+	w := s.writer
+	w.config = config.Copy()
+	if w.conn, err = pgx.ConnectConfig(ctx, w.config); err != nil {
+		return s.fault(err)
+	}
+	if err := s.server.inspect(ctx, w.conn); err != nil {
+		return s.fault(err)
+	}
+	if err := s.server.suffices(s.options); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx, w.conn); err != nil {
+		return err
+	}
+	if err := w.enter(ctx); err != nil {
+		return s.fault(err)
+	}
+	s.readers, err = pgxpool.NewWithConfig(ctx, pool)
+	return s.fault(err)
+}
+
+var errUnreadable = errors.New("the connection string cannot be read: it is a URL, in which special characters of the password are escaped with %, or " +
+	"a list of keywords such as host=… dbname=…; the service file and the password file that it names must exist")
+
+// config returns how to connect. Its error has no part of the connection string, because that has the
+// password.
+func (s *Store) config() (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(s.options.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w", errUnreadable)
+	}
+	s.server.name = fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = s.options.Timeout
+	}
+	if config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	limit := strconv.FormatInt(s.options.Timeout.Milliseconds(), 10)
+	for name, value := range map[string]string{
+		"search_path": schemaName, "default_transaction_isolation": "read committed", "statement_timeout": limit,
+		// Locks of a node that was stopped within a transaction end with it.
+		"idle_in_transaction_session_timeout": limit,
+	} {
+		config.RuntimeParams[name] = value
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "swpd " + strconv.QuoteToASCII(s.options.Node)
+	}
+	return config, nil
+}
+
+// server is what was found of the server.
+type server struct {
+	name     string // in errors
+	version  string
+	settings map[string]string
+}
+
+// inspect reads the settings that decide about durability.
+func (v *server) inspect(ctx context.Context, c *pgx.Conn) error {
+	rows, err := c.Query(ctx, `SELECT name, setting FROM pg_settings
+		WHERE name IN ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names')`)
+	if err != nil {
+		return err
+	}
+	v.settings = make(map[string]string)
+	var name, setting string
+	_, err = pgx.ForEachRow(rows, []any{&name, &setting}, func() error {
+		v.settings[name] = setting
+		return nil
+	})
+	v.version = v.settings["server_version"]
+	return err
+}
+
+// waits reports whether commits wait for a synchronous standby.
+func (v *server) waits() bool {
+	level := v.settings["synchronous_commit"]
+	return v.settings["synchronous_standby_names"] != "" && (level == "on" || level == "remote_apply")
+}
+
+// suffices returns an error if the server has less durability than configured.
+func (v *server) suffices(o Options) error {
+	var lack []string
+	if v.settings["synchronous_commit"] == "off" {
+		lack = append(lack, "synchronous_commit is off")
+	}
+	if o.Durability == store.Power {
+		for _, name := range []string{"fsync", "full_page_writes"} {
+			if v.settings[name] != "on" {
+				lack = append(lack, name+" is "+v.settings[name])
+			}
+		}
+	}
+	if o.Standby && !v.waits() {
+		lack = append(lack, "commits do not wait for a synchronous standby")
+	}
+	if lack == nil {
+		return nil
+	}
+	return fmt.Errorf("pgstore: %s: durability %q needs more than this server gives: %s", v.name, o.Durability, strings.Join(lack, ", "))
+}
+
+// Found returns what durability the server has, and its version, for the log.
+func (s *Store) Found() string {
+	v := &s.server
+	standby := "no synchronous standby"
+	if v.waits() {
+		standby = "synchronous standby " + v.settings["synchronous_standby_names"]
+	}
+	return fmt.Sprintf("PostgreSQL %s, fsync %s, synchronous_commit %s, full_page_writes %s, %s",
+		v.version, v.settings["fsync"], v.settings["synchronous_commit"], v.settings["full_page_writes"], standby)
+}
+
+// Name returns the server and the database, without user and password.
+func (s *Store) Name() string { return s.server.name }
+
+const (
+	tryNode   = `SELECT pg_try_advisory_lock($1, $2)`
+	leaveNode = `SELECT pg_advisory_unlock($1, $2)`
+	nodeAlive = `SELECT heartbeat > clock_timestamp() - $2::interval FROM node WHERE name = $1`
+	enterNode = `INSERT INTO node (name, epoch, batch, address, heartbeat) VALUES ($1, 1, 0, $2, clock_timestamp())
+		ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, address = $2, heartbeat = clock_timestamp()
+		RETURNING id, epoch, batch`
+	othersAlive = `SELECT (SELECT now FROM clock), EXISTS (SELECT FROM node WHERE id <> $1 AND heartbeat > clock_timestamp() - $2::interval),
+		(SELECT written FROM state)`
+	settleBatch = `UPDATE node SET batch = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
+	selectBatch = `SELECT epoch, batch FROM node WHERE id = $1`
+)
+
+// lockSpace is the first part of the keys of advisory locks.
+const lockSpace = 0x53575053 // "SWPS"
+
+// silence is the time after which a node without a transaction counts as dead.
+const silence = 4 * heartbeat
+
+// lockWait is the time for the server to notice that the connection of an earlier process has ended.
+const lockWait = time.Second
+
+func (w *writer) lockKey() []any {
+	return []any{int32(lockSpace), int32(crc32.ChecksumIEEE([]byte(w.s.options.Node)))}
+}
+
+// enter makes this process the node. The name is locked while its connection lasts; without an answer
+// for the time of silence, its holder counts as dead all the same, and the epoch keeps it from writing.
+func (w *writer) enter(ctx context.Context) error {
+	name := []byte(w.s.options.Node)
+	for late := time.Now().Add(lockWait); ; time.Sleep(settlePace) {
+		var free, alive bool
+		if err := w.conn.QueryRow(ctx, tryNode, w.lockKey()...).Scan(&free); err != nil {
+			return err
+		}
+		if free {
+			break
+		}
+		err := w.conn.QueryRow(ctx, nodeAlive, name, silence).Scan(&alive)
+		if errors.Is(err, pgx.ErrNoRows) {
+			alive, err = true, nil // its holder is about to make the row
+		}
+		if err != nil {
+			return err
+		}
+		if !alive {
+			w.s.notice("pgstore: %s: node %q is silent for more than %v; this process takes it over", w.s.server.name, w.s.options.Node, silence)
+			break
+		}
+		if time.Now().After(late) {
+			return fmt.Errorf("%w: %s: node %q", store.ErrLocked, w.s.server.name, w.s.options.Node)
+		}
+	}
+	if err := w.conn.QueryRow(ctx, enterNode, name, w.s.options.Address).Scan(&w.node, &w.epoch, &w.batch); err != nil {
+		return err
+	}
+	var now int64
+	var others bool
+	if err := w.conn.QueryRow(ctx, othersAlive, w.node, silence).Scan(&now, &others, &w.used); err != nil {
+		return err
+	}
+	// While other nodes are alive, the stored time continues, and the wall clock of this node does not count.
+	if others && now > 0 {
+		w.s.clock = clock.At(w.s.options.Now, now)
+	} else {
+		w.s.clock = clock.New(w.s.options.Now, now)
+	}
+	return nil
+}
+
+// connect connects again after a failure, and learns the outcome of a commit that is not known: either
+// its batch is there, or its number is used up, so that it can never be.
+func (w *writer) connect(ctx context.Context) (err error) {
+	if w.conn != nil && !w.conn.IsClosed() {
+		return nil
+	}
+	c, err := pgx.ConnectConfig(ctx, w.config)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = c.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	var held bool
+	if err := c.QueryRow(ctx, tryNode, w.lockKey()...).Scan(&held); err != nil { // the epoch protects also without
+		return err
+	}
+	if w.unsettled {
+		tag, err := c.Exec(ctx, settleBatch, w.node, w.epoch, w.batch)
+		if err != nil {
+			return err
+		}
+		w.committed = tag.RowsAffected() == 0
+		if w.committed {
+			var epoch, batch int64
+			if err := c.QueryRow(ctx, selectBatch, w.node).Scan(&epoch, &batch); err != nil {
+				return err
+			}
+			if epoch != w.epoch || batch != w.batch {
+				return store.ErrFenced
+			}
+		}
+		w.unsettled = false
+	}
+	w.conn = c
+	return nil
+}
+
+// disconnect ends the connection, and frees the name of the node if that is possible at once.
+func (w *writer) disconnect() {
+	if w.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	if !w.conn.IsClosed() {
+		_, _ = w.conn.Exec(ctx, leaveNode, w.lockKey()...)
+	}
+	_ = w.conn.Close(ctx)
+	w.conn = nil
+}
