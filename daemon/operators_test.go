@@ -201,6 +201,12 @@ func TestAnActionIsInTheLogAndInTheAuditTrail(t *testing.T) {
 			t.Errorf("record %s, want %s", found.Records[i], want)
 		}
 	}
+	if strings.Contains(string(found.Records[0]), `"swp.name":"of"`) {
+		t.Errorf("record %s, want no target", found.Records[0])
+	}
+	if status, body := r.get("/audit?profile=admin&profile=mcp"); status == http.StatusOK || !strings.Contains(body, "want it once") {
+		t.Errorf("a field twice: %d %s", status, body)
+	}
 	if status, body := r.get("/audit?profile=admin&outcome=failed"); status != http.StatusOK || !strings.Contains(body, "no such task") {
 		t.Errorf("the failed action: %d %s", status, body)
 	}

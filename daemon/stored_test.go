@@ -251,7 +251,7 @@ func TestAPageOfRowsIsBoundedAndTheNextContinues(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d deliveries on all pages, want %d", len(seen), n)
 	}
-	for _, query := range []string{"limit=0", "limit=201", "limit=x", "after=x", "color=red", "owner=" + strings.Repeat("x", access.MaxPattern+1)} {
+	for _, query := range []string{"limit=0", "limit=201", "limit=x", "after=x", "color=red", "state=waiting&state=x", "owner=" + strings.Repeat("x", access.MaxPattern+1)} {
 		if status, body := r.get("/store/deliveries?" + query); status != 400 || body == "" {
 			t.Errorf("%s: %d %s", query, status, body)
 		}

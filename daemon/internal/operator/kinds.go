@@ -102,6 +102,9 @@ func (k *Kind) page(ctx context.Context, query url.Values) (*Rows, error) {
 	limit, after := MaxRows, ""
 	var wanted []func(*Row) bool
 	for name, values := range query {
+		if len(values) > 1 {
+			return nil, &badQuery{fmt.Errorf("%.40q is there %d times, want it once", name, len(values))}
+		}
 		value := values[0]
 		if value == "" {
 			continue

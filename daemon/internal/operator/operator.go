@@ -79,8 +79,13 @@ type Target struct {
 	ID    string `json:"id,omitempty"`
 }
 
-// String names the target in logs and records.
-func (t Target) String() string { return strings.TrimSpace(t.ID + " of " + t.Owner) }
+// String names the target in logs and records. It is empty for none.
+func (t Target) String() string {
+	if t == (Target{}) {
+		return ""
+	}
+	return t.ID + " of " + t.Owner
+}
 
 // Action is something that an operator can do.
 type Action struct {

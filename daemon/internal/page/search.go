@@ -35,6 +35,9 @@ func search(ctx context.Context, dir string, query url.Values) (*Found, error) {
 	limit := maxFound
 	var filters []func(*audit.Entry) bool
 	for name, values := range query {
+		if len(values) > 1 {
+			return nil, fmt.Errorf("%.40q is there %d times, want it once", name, len(values))
+		}
 		value := values[0]
 		if value == "" {
 			continue

@@ -125,6 +125,8 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 		}
 		known, is := p.conf.Partners[name]
 		switch why := known.Barred(name, time.Now()); {
+		case is && known.State == config.StateRevoked:
+			return &exitError{exitUsage, fmt.Errorf("%s; invite under another name, and accept the reply with --again", why)}
 		case is && why != "":
 			return &exitError{exitUsage, fmt.Errorf("%s; resume it, or invite under another name", why)}
 		case is && len(offers) > 0:
@@ -175,7 +177,7 @@ func (p *partners) tryOffers(name string, offers []config.PartnerRule) error {
 			if _, err := fmt.Sscanf(problem.Key, "partners."+name+".allow[%d]", &n); err == nil {
 				problem.Where, problem.Key = "--offer", offers[n].String()
 			} else if strings.HasPrefix(problem.Key, "partners."+name) {
-				problem.Where, problem.Key = "", ""
+				problem.Where, problem.Key = "", "NAME"
 			}
 			lines[i] = problem.String()
 		}

@@ -220,7 +220,11 @@ func put(ctx context.Context, at, method, path string, header http.Header, body 
 	case err != nil:
 		return err
 	case resp.StatusCode != http.StatusOK:
-		return errors.New(cmp.Or(strings.TrimSpace(string(text[:min(len(text), 4096)])), resp.Status))
+		err = errors.New(cmp.Or(strings.TrimSpace(string(text[:min(len(text), 4096)])), resp.Status))
+		if resp.StatusCode == http.StatusBadRequest { // a flag or an argument is wrong
+			err = &exitError{exitUsage, err}
+		}
+		return err
 	}
 	return json.Unmarshal(text, v)
 }
