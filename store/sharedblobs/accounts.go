@@ -252,6 +252,7 @@ func (a *accounts) try(batch []*change) (wrote bool, err error) {
 		return false, result.Err
 	case result.Wrote:
 		a.now, a.version = l, result.Version
+		a.lives()
 		for _, c := range batch {
 			c.tell(c.err)
 		}
@@ -274,6 +275,9 @@ func (a *accounts) resolve() error {
 	p := a.now.processes[a.id]
 	applied := p != nil && p.number >= was.number
 	removed := p == nil && was.entered // so that the usage of its owners is in doubt
+	if applied {
+		a.lives()
+	}
 	for _, c := range was.changes {
 		switch {
 		case c.told == nil && !applied && !removed:
@@ -326,7 +330,14 @@ func (a *accounts) publish() {
 	pools := []fair.Pool{a.now.usage.Octets.Pool("artifact octets"), a.now.usage.Items.Pool("artifacts")}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.pools, a.written = pools, time.Now()
+	a.pools = pools
+}
+
+// lives notes that a write succeeded.
+func (a *accounts) lives() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.written = time.Now()
 }
 
 // damagedRecord is the error of a record that cannot be decoded.

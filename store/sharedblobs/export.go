@@ -120,14 +120,14 @@ func (x *exporting) content(name string, c *content) error {
 	return x.octets(name, c, uint64(c.note), c.size(), func(data []byte) error { return x.yield(&store.Octets{Data: data}) })
 }
 
-// octets calls f with the octets of a content from from up to to, in pieces that do not depend
-// on the objects.
+// octets calls f with the octets of a content from from up to to, in pieces that end at
+// multiples of blocks.Data: they are the same for all objects.
 func (x *exporting) octets(name string, c *content, from, to uint64, f func([]byte) error) error {
 	const step = blocks.Buffer / blocks.Size * blocks.Data
-	piece := make([]byte, 0, min(step, to-from))
+	whole := make([]byte, 0, step)
 	for from < to {
 		end := min(to, (from/step+1)*step)
-		piece = piece[:0]
+		piece := whole
 		err := x.s.walk(x.ctx, c, from, end, x.buf, func(data []byte) { piece = append(piece, data...) })
 		switch {
 		case errors.Is(err, blocks.ErrSum), errors.Is(err, fs.ErrNotExist):
@@ -135,12 +135,13 @@ func (x *exporting) octets(name string, c *content, from, to uint64, f func([]by
 		case err != nil:
 			return x.s.ended(unavailable(err))
 		}
-		for data := range slices.Chunk(piece, blocks.Data) {
-			if err := f(data); err != nil {
+		for from < end {
+			n := min(blocks.Data-from%blocks.Data, end-from)
+			if err := f(piece[:n]); err != nil {
 				return err
 			}
+			piece, from = piece[n:], from+n
 		}
-		from = end
 	}
 	return nil
 }

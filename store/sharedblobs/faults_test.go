@@ -2,6 +2,7 @@ package sharedblobs_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -320,4 +321,44 @@ func TestALostAnswerOfTheRecordsIsSettledByReadingBack(t *testing.T) {
 		return err == nil && a == sharedblobs.Account{Octets: int64(10_008 + held), Items: 2}
 	}, func() { wantUsage(t, s, "owner", int64(10_008+held), 2) })
 	must(t, grow(t, s, "b", int(held), octets))
+}
+
+func TestRecordsWithoutRoomRefuseAndRecover(t *testing.T) {
+	c := inDirectory(t)
+	r := &records{Records: c.records}
+	start := time.Now()
+	var passed atomic.Int64
+	s := c.process(t, sharedblobs.Options{Records: r, QuotaPerOwner: 5000, Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
+	octets := random(1000)
+	must(t, begin(t, s, "old", "owner"))
+	must(t, grow(t, s, "old", 0, octets))
+	must(t, did(t, func(done func(bool, error)) { s.Seal("old", sha256.Sum256(octets), time.Second, done) }))
+	must(t, begin(t, s, "a", "owner"))
+	passed.Store(int64(time.Minute))
+	r.full.Store(true)
+	// The quota of the owner refuses, the search for expired blobs begins, and cannot go on.
+	r.spare.Store(2)
+	o := did(t, func(done func(bool, error)) { s.Begin("large", "owner", 4500, nil, nil, time.Hour, done) })
+	if o.ok || !errors.Is(o.err, store.ErrQuota) {
+		t.Errorf("Begin = %+v, want ErrQuota", o)
+	}
+	for what, o := range map[string]outcome{
+		"Begin": begin(t, s, "b", "owner"), "Append": grow(t, s, "a", 0, octets), "Seal": seal(t, s, "a", nil), "Remove": remove(t, s, "old"),
+	} {
+		if o.ok || !errors.Is(o.err, store.ErrQuota) {
+			t.Errorf("%s = %+v, want ErrQuota", what, o)
+		}
+	}
+	r.full.Store(false)
+	must(t, grow(t, s, "a", 0, octets))
+	must(t, seal(t, s, "a", octets))
+	must(t, remove(t, s, "old"))
+	wantUsage(t, s, "owner", 1004, 1)
+}
+
+func TestANameThatIsNotOneIsRefusedForGood(t *testing.T) {
+	s := inDirectory(t).process(t, sharedblobs.Options{})
+	if o := begin(t, s, "", "owner"); o.err == nil || store.Retryable(o.err) {
+		t.Errorf("Begin of an empty name = %+v", o)
+	}
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +21,7 @@ import (
 type gateway struct {
 	dir     string // has a directory for each bucket
 	address string
+	args    []string // of the process, besides the address and the directory
 	process *exec.Cmd
 	ended   chan struct{}
 }
@@ -44,12 +45,12 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 // newGateway starts a gateway, which ends with the test.
-func newGateway(t testing.TB) *gateway {
+func newGateway(t testing.TB, args ...string) *gateway {
 	t.Helper()
 	if _, err := program(); err != nil {
 		t.Skipf("versitygw cannot be built: %v", err)
 	}
-	g := &gateway{dir: t.TempDir()}
+	g := &gateway{dir: t.TempDir(), args: args}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func (g *gateway) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.process = exec.Command(path, "--port", g.address, "--quiet", "posix", g.dir)
+	g.process = exec.Command(path, slices.Concat([]string{"--port", g.address, "--quiet"}, g.args, []string{"posix", g.dir})...)
 	g.process.Env = []string{"ROOT_ACCESS_KEY=" + accessKey, "ROOT_SECRET_KEY=" + secretKey, "PATH=" + os.Getenv("PATH"), "HOME=" + g.dir}
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -86,11 +87,10 @@ func (g *gateway) start(t testing.TB) {
 		_ = g.process.Wait() // it is killed
 		close(g.ended)
 	}()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	for {
-		response, err := client.Get("http://" + g.address + "/")
+		conn, err := net.Dial("tcp", g.address)
 		if err == nil {
-			_ = response.Body.Close()
+			_ = conn.Close()
 			return
 		}
 		select {
@@ -116,16 +116,22 @@ func (g *gateway) bucket(t testing.TB, name string) *sharedblobs.Bucket {
 	if err := os.Mkdir(filepath.Join(g.dir, name), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "credentials")
-	text := "[default]\naws_access_key_id = " + accessKey + "\naws_secret_access_key = " + secretKey + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	b, err := sharedblobs.NewBucket(sharedblobs.BucketOptions{
-		Endpoint: "http://" + g.address, Name: name, Prefix: "swp/", Region: "us-east-1", CredentialsFile: file,
+		Endpoint: "http://" + g.address, Name: name, Prefix: "swp/", Region: "us-east-1", CredentialsFile: credentials(t, secretKey),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// credentials returns a file with credentials.
+func credentials(t testing.TB, secret string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "credentials")
+	text := "[default]\naws_access_key_id = " + accessKey + "\naws_secret_access_key = " + secret + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

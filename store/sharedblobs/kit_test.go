@@ -191,12 +191,16 @@ type records struct {
 	cut   atomic.Bool // nothing is answered but that the records are unavailable
 	lose  atomic.Bool // what is written is answered so
 	reads atomic.Bool // reads are answered so
+	full  atomic.Bool // writes are refused for the quota of the records, after as many as
+	spare atomic.Int64
 }
 
 var errCut = store.Unavailable(errors.New("the test has cut the connection"))
 
 func (r *records) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	switch {
+	case r.full.Load() && r.spare.Add(-1) < 0:
+		go done(store.PutResult{Err: store.ErrQuota})
 	case r.cut.Load():
 		go done(store.PutResult{Err: errCut})
 	case r.lose.Load():

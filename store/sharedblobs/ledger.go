@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/usage"
@@ -20,11 +21,11 @@ import (
 // before, the usage of the owner is in doubt: it is counted from the records while no
 // operation has the owner open.
 type ledger struct {
-	used      bool   // something was ever written
-	versions  uint64 // the last version of a blob
-	clock     int64  // the latest time of a process
-	due       int64  // nothing expires before
-	owners    map[string]*account
+	used      bool                // something was ever written
+	versions  uint64              // the last version of a blob
+	clock     int64               // the latest time of a process
+	due       int64               // nothing expires before
+	owners    map[string]*account // by fair.Short of the owner, so that the record is not too large
 	processes map[blocks.ID]*process
 	usage     usage.Usage // of owners; not stored
 }
@@ -40,9 +41,9 @@ type account struct {
 // process is what a process has entered. It is removed when its number has not changed for
 // lapse.
 type process struct {
-	number   uint64 // of writes of the process
-	sweeping bool   // due must be set by the process
-	open     map[string]uint64
+	number   uint64            // of writes of the process
+	sweeping bool              // due must be set by the process
+	open     map[string]uint64 // operations, by fair.Short of the owner
 }
 
 func newLedger() *ledger {
@@ -59,8 +60,14 @@ func (l *ledger) process(id blocks.ID) *process {
 	return p
 }
 
+// room returns an error if there is no room for so much more of an owner.
+func (l *ledger) room(owner string, octets uint64, items int) error {
+	return l.usage.Room(fair.Short(owner), octets, items)
+}
+
 // charge changes the usage of an owner. It cannot become negative.
 func (l *ledger) charge(owner string, octets, items int64) {
+	owner = fair.Short(owner)
 	a := l.owners[owner]
 	if a == nil {
 		a = new(account)
@@ -78,6 +85,7 @@ func (l *ledger) charge(owner string, octets, items int64) {
 
 // doubt marks the usage of an owner to be counted.
 func (l *ledger) doubt(owner string) {
+	owner = fair.Short(owner)
 	l.charge(owner, 0, 0)
 	if l.owners[owner] == nil {
 		l.owners[owner] = new(account)
@@ -87,6 +95,7 @@ func (l *ledger) doubt(owner string) {
 
 // open reports whether an operation of any process is under way for an owner.
 func (l *ledger) open(owner string) bool {
+	owner = fair.Short(owner)
 	for _, p := range l.processes {
 		if p.open[owner] > 0 {
 			return true
@@ -98,12 +107,13 @@ func (l *ledger) open(owner string) bool {
 // enter opens an owner for an operation of a process.
 func (l *ledger) enter(id blocks.ID, owner string) {
 	l.used = true
-	l.process(id).open[owner]++
+	l.process(id).open[fair.Short(owner)]++
 }
 
 // leave reverts enter and changes the usage of the owner. If the process was removed in
 // between, the usage is in doubt.
 func (l *ledger) leave(id blocks.ID, owner string, octets, items int64) {
+	owner = fair.Short(owner)
 	p := l.processes[id]
 	if p == nil || p.open[owner] == 0 {
 		l.doubt(owner)

@@ -150,7 +150,7 @@ func (t *turn) grow(ops []*pending) error {
 		return err
 	}
 	for _, op := range taken {
-		op.OK, op.Err = err == nil, unavailable(err)
+		op.OK, op.Err = err == nil, err
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (t *turn) discard() (bool, error) {
 
 // remove replaces an entry by one without a content.
 func (t *turn) remove(gone, part, blob *content) (bool, error) {
-	claim, err := t.claim(gone.owner, nothing, 0, nil)
+	claim, err := t.claimOnce(gone.owner, nothing, 0, nil)
 	if err != nil {
 		return false, err
 	}

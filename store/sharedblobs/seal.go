@@ -27,7 +27,7 @@ func (t *turn) seal(part *content, sum [32]byte, keep time.Duration) (bool, erro
 	if old != nil {
 		removed = append(removed, old)
 	}
-	claim, err := t.claim(part.owner, nothing, next.expires, func(l *ledger) {
+	claim, err := t.claimOnce(part.owner, nothing, next.expires, func(l *ledger) {
 		l.versions++
 		next.version = l.versions
 	}, removed...)

@@ -188,7 +188,9 @@ func (s *Store) notice(format string, args ...any) {
 // Close implements store.Blobs.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
+		s.mu.Lock() // for enter
 		s.cancel()
+		s.mu.Unlock()
 		s.lines.Close()
 		s.work.Wait()
 		s.accounts.close()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
@@ -223,7 +224,7 @@ func (s *Store) recount(ctx context.Context) error {
 			if c == nil {
 				continue
 			}
-			if n := counts[c.owner]; n != nil {
+			if n := counts[fair.Short(c.owner)]; n != nil {
 				n.octets += int64(c.size())
 				n.items++
 			}

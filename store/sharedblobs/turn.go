@@ -33,7 +33,6 @@ type turn struct {
 	version uint64 // of the record; 0: there is none
 	entry   *entry
 	page    *sheet
-	begun   time.Time
 }
 
 // errRace is the error of a try in which another process has changed the name.
@@ -66,14 +65,14 @@ func (s *Store) tries(name string, page *sheet, do func(t *turn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
 	defer cancel()
 	for {
-		t := &turn{s: s, ctx: ctx, name: name, page: page, begun: time.Now()}
+		t := &turn{s: s, ctx: ctx, name: name, page: page}
 		var err error
 		if t.version, t.entry, err = s.load(ctx, name); err == nil {
 			s.remember(name, t.entry)
 			err = do(t)
 		}
 		if !errors.Is(err, errRace) {
-			return unavailable(err)
+			return err
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %q: %w", store.ErrUnavailable, name, err)
@@ -132,7 +131,7 @@ const removalKept = 10 * time.Minute
 func (t *turn) replace(part, blob *content) error {
 	s, next := t.s, &entry{part, blob}
 	if err := t.ctx.Err(); err != nil {
-		return err
+		return unavailable(err)
 	}
 	if !s.accounts.alive() {
 		return fmt.Errorf("%w: the records have not answered for too long", store.ErrUnavailable)
@@ -185,7 +184,10 @@ func noRoom(err error) bool { return errors.Is(err, store.ErrQuota) || errors.Is
 
 // claim enters an operation in the ledger, for an owner and the owners of other contents that
 // it removes. expires is the expiry of the new content. with is called with the ledger; it may be
-// nil. If there is no room, expired contents are removed first.
+// nil.
+//
+// If there is no room, expired contents are removed first. That needs claims in turn, so that an
+// operation that adds nothing uses claimOnce.
 func (t *turn) claim(owner string, of charge, expires int64, with func(*ledger), others ...*content) (*claim, error) {
 	c, err := t.claimOnce(owner, of, expires, with, others...)
 	if noRoom(err) {
@@ -206,7 +208,7 @@ func (t *turn) claimOnce(owner string, of charge, expires int64, with func(*ledg
 	}
 	id := t.s.process
 	err := t.s.accounts.do(func(l *ledger) error {
-		octets, items, err := of(func(octets uint64, items int) error { return l.usage.Room(owner, octets, items) })
+		octets, items, err := of(func(octets uint64, items int) error { return l.room(owner, octets, items) })
 		if err != nil {
 			return err
 		}
