@@ -52,12 +52,13 @@ type Blobs interface {
 	// version, and also removes a damaged blob. removed is false if there is no such blob.
 	Remove(name string, was uint64, done func(removed bool, err error))
 
-	// Part returns the durable state of a part, without waiting: its length, the mark of
-	// the last Append, and its tag, which must not be modified. ok is false if there is no
-	// part.
+	// Part returns the durable state of a part: its length, the mark of the last Append, and
+	// its tag, which must not be modified. ok is false if there is no part. It does not wait,
+	// except in an engine of several processes: that reads a record, and ok is also false if
+	// the record cannot be read.
 	Part(name string) (held, mark uint64, tag []byte, ok bool)
 
-	// Blob returns the metadata of a blob, without waiting. The version is larger than the
+	// Blob returns the metadata of a blob, and waits like Part. The version is larger than the
 	// version of every blob sealed before. mark is the mark of the last Append. A blob
 	// known to be damaged is reported as missing.
 	Blob(name string) (version, size, mark uint64, tag []byte, ok bool)
