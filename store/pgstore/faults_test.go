@@ -114,6 +114,7 @@ const (
 	pass       = iota
 	loseIt     // the server does not get it
 	loseAnswer // the server commits, and the client does not hear of it
+	delay      // the server gets it after the client has given up
 )
 
 // commitMessage is how pgstore sends a commit.
@@ -124,6 +125,9 @@ type cutter struct {
 	dir  string
 	fate atomic.Int32
 	cuts atomic.Int32
+
+	stalled atomic.Bool   // nothing from clients is passed on; connections that sent something end afterwards
+	late    chan struct{} // closed when what was delayed is passed on
 }
 
 // cut starts a cutter and returns the connection string through it.
@@ -139,7 +143,7 @@ func cut(t *testing.T, dsn string) (*cutter, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{dir: dir}
+	c := &cutter{dir: dir, late: make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -188,10 +192,23 @@ func (c *cutter) join(client, server net.Conn) {
 		if fate := c.fate.Load(); fate != pass && bytes.HasSuffix(buffer[:n], commitMessage) && c.fate.CompareAndSwap(fate, pass) {
 			muted.Store(true)
 			c.cuts.Add(1)
-			if fate == loseAnswer {
+			switch fate {
+			case loseAnswer:
+				_, _ = server.Write(buffer[:n])
+				both.Wait()
+			case delay:
+				_ = client.Close()
+				<-c.late
 				_, _ = server.Write(buffer[:n])
 				both.Wait()
 			}
+			break
+		}
+		stalled := c.stalled.Load()
+		for c.stalled.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		if stalled {
 			break
 		}
 		if n > 0 {
@@ -248,6 +265,53 @@ func TestST08ACommitThatDoesNotArriveHasNoEffect(t *testing.T) {
 	}
 	if a := appendTo(t, s, "log", "after"); a != (store.AppendResult{Seq: next, Fresh: true}) {
 		t.Errorf("the next one: %+v, want %d", a, next)
+	}
+}
+
+func TestST08ACommitThatArrivesTooLateHasNoEffect(t *testing.T) {
+	c, dsn := cut(t, database(t))
+	s := open(t, pgstore.Options{DSN: dsn, Timeout: 2 * time.Second})
+	until(t, s)
+	c.fate.Store(delay)
+	a := appendTo(t, s, "log", "late")
+	for a.Err == nil && c.cuts.Load() == 0 { // a sweep has met the fate
+		a = appendTo(t, s, "log", "late")
+	}
+	_, before, err := s.Span(t.Context(), "space", "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, s) // the outcome is known
+	close(c.late)
+	b := appendTo(t, s, "log", "after")
+	if b != (store.AppendResult{Seq: before + 1, Fresh: true}) {
+		t.Errorf("%+v after a commit that came too late, %+v, and %d entries", b, a, before)
+	}
+}
+
+func TestST08AServerThatDoesNotAnswerIsGivenUpInTime(t *testing.T) {
+	c, dsn := cut(t, database(t))
+	s := open(t, pgstore.Options{DSN: dsn, Timeout: time.Second})
+	if p := put(t, s, "before", "value"); p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	c.stalled.Store(true)
+	if p := put(t, s, "stalled", "value"); !errors.Is(p.Err, store.ErrUnavailable) {
+		t.Errorf("Put: %+v", p)
+	}
+	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Check: %v", err)
+	}
+	if _, _, err := s.Get(t.Context(), "space", "before"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Get: %v", err)
+	}
+	c.stalled.Store(false)
+	until(t, s)
+	if version, _, err := s.Get(t.Context(), "space", "before"); version == 0 || err != nil {
+		t.Errorf("after it: version %d, %v", version, err)
+	}
+	if p := put(t, s, "stalled", "value"); !p.Wrote {
+		t.Errorf("the same Put after it: %+v", p)
 	}
 }
 
@@ -481,6 +545,59 @@ func TestST05AnotherSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
 	if _, err := pgstore.Open(t.Context(), pgstore.Options{DSN: dsn}); !errors.Is(err, store.ErrNewer) {
 		t.Errorf("with one that it cannot use: %v", err)
 	}
+}
+
+func TestST05AnEarlierSchemaIsMigratedOnlyOnRequestAndOnce(t *testing.T) {
+	dsn := database(t)
+	s := open(t, pgstore.Options{DSN: dsn, Node: "earlier"})
+	if p := put(t, s, "key", "value"); p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	restore := pgstore.Later(`ALTER TABLE record ADD added int; CREATE TABLE once (n int)`, 1)
+	defer func() { restore() }()
+	if _, err := pgstore.Open(t.Context(), pgstore.Options{DSN: dsn, Node: "later"}); !errors.Is(err, store.ErrOlder) {
+		t.Errorf("without a request: %v", err)
+	}
+	var several sync.WaitGroup
+	for n := range 4 {
+		several.Go(func() {
+			later, err := pgstore.Open(t.Context(), pgstore.Options{DSN: dsn, Node: fmt.Sprint("later ", n), Migrate: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, value, err := later.Get(t.Context(), "space", "key"); string(value) != "value" || err != nil {
+				t.Errorf("after the migration: %q, %v", value, err)
+			}
+			if err := later.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	several.Wait()
+	// The earlier release goes on, and can be opened again.
+	if p := put(t, s, "another", "value"); p.Err != nil {
+		t.Errorf("of the earlier release, after the migration: %v", p.Err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	restore()
+	s = open(t, pgstore.Options{DSN: dsn, Node: "earlier"})
+	if p := put(t, s, "third", "value"); p.Err != nil {
+		t.Errorf("of the earlier release, opened again: %v", p.Err)
+	}
+	restore = pgstore.Later(`ALTER TABLE record ADD added int; SELECT 1 / 0`, 1)
+	other := database(t)
+	if _, err := pgstore.Open(t.Context(), pgstore.Options{DSN: other}); err == nil {
+		t.Error("a step that fails does not fail the opening")
+	}
+	restore()
+	s = open(t, pgstore.Options{DSN: other})
+	if p := put(t, s, "key", "value"); p.Err != nil {
+		t.Errorf("after a step that failed: %v", p.Err)
+	}
+	restore = func() {}
 }
 
 func TestST08LessDurabilityThanConfiguredIsRefused(t *testing.T) {
