@@ -258,7 +258,13 @@ func printPartners(out io.Writer, list []listed) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, l := range list {
 		until, review := "without end", ""
-		if l.DaysLeft != nil {
+		switch {
+		case l.DaysLeft == nil:
+		case l.State == stateEnded, l.State == stateExpired:
+			until = "until " + l.ValidUntil
+		case *l.DaysLeft == 1:
+			until = fmt.Sprintf("until %s, 1 day left", l.ValidUntil)
+		default:
 			until = fmt.Sprintf("until %s, %d days left", l.ValidUntil, *l.DaysLeft)
 		}
 		if l.ReviewBy != "" {
@@ -315,6 +321,9 @@ the same identity again only with --again. Faults elsewhere in the configuration
 // change writes another state into the file of a partner.
 func (p *partners) change(name, use, to string, from []string) error {
 	if one, ok := p.conf.Partners[name]; ok && p.conf.PartnerFiles[name] != "" {
+		if one.State != config.StateRevoked && to == config.StateActive && one.Ended(time.Now()) {
+			return p.tooLate(name)
+		}
 		if err := leaves(one.State, name, use, from); err != nil {
 			return err
 		}
@@ -324,6 +333,12 @@ func (p *partners) change(name, use, to string, from []string) error {
 		err = fmt.Errorf("the state of partner %s stays %s: it is set in %s", name, c.Partners[name].State, c.Place("partners."+name+".state"))
 	}
 	return err
+}
+
+// tooLate is the error for a partner whose validity has ended.
+func (p *partners) tooLate(name string) error {
+	key := "partners." + name + ".valid_until"
+	return fmt.Errorf("partner %s was valid until %s; set a later date there: %s", name, p.conf.Partners[name].ValidUntil, p.conf.Place(key))
 }
 
 // leaves returns an error unless a partner is in one of the states from.

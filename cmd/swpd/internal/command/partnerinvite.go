@@ -127,6 +127,8 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 		switch why := known.Barred(name, time.Now()); {
 		case is && known.State == config.StateRevoked:
 			return &exitError{exitUsage, fmt.Errorf("%s; invite under another name, and accept the reply with --again", why)}
+		case is && known.Ended(time.Now()):
+			return &exitError{exitUsage, p.tooLate(name)}
 		case is && why != "":
 			return &exitError{exitUsage, fmt.Errorf("%s; resume it, or invite under another name", why)}
 		case is && len(offers) > 0:
