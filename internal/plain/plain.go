@@ -14,7 +14,7 @@ var names = []string{
 	"canonical", "check", "client", "cred", "e1", "endpoint", "events", "fetch", "filestore", "frame", "gate",
 	"mcpfront", "mcphttp", "mcpmap", "mcpstdio", "mcptools", "mcptransport", "memory", "nslip", "obs", "p1", "partner", "pgstore", "pgtest",
 	"policyhint", "proc", "profiles", "quicconn", "relay", "rpc", "rpchttp", "schema", "sdl", "sdlagent", "sdlaudit", "sdlfront", "seal",
-	"serve", "slip", "slipa2a", "slipstream", "sqlstore", "state", "store", "team", "tls", "tlsconn", "token",
+	"serve", "sharedblobs", "slip", "slipa2a", "slipstream", "sqlstore", "state", "store", "team", "tls", "tlsconn", "token",
 	"tooldisc", "transport", "trust", "ucr", "upstream", "worker", "x509",
 }
 
