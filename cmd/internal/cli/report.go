@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -52,7 +53,8 @@ func (p *Program) report(cmd *cobra.Command, s *signals, err error, code int) *R
 	case code == ExitUsage:
 		r.Kind = KindUsage
 	}
-	if message, advice, ok := strings.Cut(r.Message, "\n"); ok && r.Kind == KindUsage {
+	var faults interface{ Verbatim() string } // its lines are faults of a configuration, and no advice
+	if message, advice, ok := strings.Cut(r.Message, "\n"); ok && r.Kind == KindUsage && !errors.As(err, &faults) {
 		r.Message, r.Advice = message, advice
 	}
 	if p.Describe != nil {
