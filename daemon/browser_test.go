@@ -178,7 +178,7 @@ func hostileNames() []string {
 	return []string{
 		"<script>alert(1)</script>", "<img src=x onerror=alert(1)>", `"><svg onload=alert(1)>`, "javascript:alert(1)", "{{1+1}}${1+1}",
 		"\u202egnp.exe\u202c", "שלום/عالم", "\x1b[31mred\x07\x00", "two\nlines\tand a tab", "👩‍👩‍👧‍👦🏴‍☠️", "Z\u0334\u0310\u0301a\u0334\u0310l\u0336go", "a\u200bb\u2060c\ufeff",
-		strings.Repeat("long", 16), strings.Repeat("W", 256), strings.Repeat("<b>", 300), strings.Repeat("a b ", 250), " ", "0x", "__proto__", "constructor",
+		strings.Repeat("long", 16), strings.Repeat("W", 256), strings.Repeat("<b>", 300), strings.Repeat("a b ", 250), " ", "0x", "__proto__", "constructor", "a\u3164b",
 	}
 }
 

@@ -133,7 +133,9 @@ async function views(scheme, width) {
     const kinds = view !== "stored" ? [""] : width > 1000 && scheme === "light" ? await page.$$eval("#kind option", (list) => list.map((o) => o.value)) : ["dead"];
     for (const kind of kinds) {
       if (kind) await choose(page, kind);
-      if (state === "abuse" && kind === "artifacts" && !(await page.$eval("#kept", (e) => e.innerText)).includes("<script>alert(1)</script>")) faults.push("a hostile name is not shown as text");
+      const rows = kind ? await page.$eval("#kept", (e) => e.innerText) : "";
+      for (const name of ["\\u{20}", "a\\u{3164}b"]) if (state === "abuse" && kind === "dead" && !rows.includes(name)) faults.push(`a name without a shape is not shown as ${name}`);
+      if (state === "abuse" && kind === "artifacts" && !rows.includes("<script>alert(1)</script>")) faults.push("a hostile name is not shown as text");
       await look(page, [state, view, kind, scheme, width].filter(Boolean).join("-"));
     }
   }

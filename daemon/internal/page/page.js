@@ -7,8 +7,9 @@ const views = [...document.querySelectorAll("main > section")];
 const history = []; // snapshots, the oldest first
 const $ = (id) => document.getElementById(id);
 
-// visible shows characters that have no shape, or change the direction of others, by their numbers.
-const visible = (text) => String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+// visible shows characters that have no shape, or change the direction of others, by their numbers, and
+// spaces at an end or after another one, which HTML leaves out.
+const visible = (text) => String(text).replace(/[\p{Cc}\p{Cf}\p{DI}\p{Zl}\p{Zp}]|^ | $|(?<= ) /gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
 
 // element makes an element with attributes and children. A child that is no node becomes text.
 function element(name, attributes = {}, ...children) {
