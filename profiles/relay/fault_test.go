@@ -222,6 +222,30 @@ func (d *disk) Nack(space, id string, lease uint64, due time.Time, counts bool, 
 	d.submit(func() { d.Store.Nack(space, id, lease, due, counts, done) })
 }
 
+func TestReleaseWaitsForTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pause = time.Second
+		t.Cleanup(func() { time.Sleep(2 * pause) }) // the disk commits the last
+		s := serve(t, "pipe", relay.Options{Store: &disk{Store: newStore(t, sqlstore.Options{}), pause: func() time.Duration { return pause }}})
+		s.dial(publisher).publish("orders", "id")
+		r := s.rawConsumer(consumer, "orders", 0)
+		for len(r.take()) == 0 {
+			time.Sleep(pause)
+			synctest.Wait()
+		}
+		began := time.Now()
+		if err := s.set.Relay.Release(t.Context(), relay.Key(publisher, []byte("id"))); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < pause {
+			t.Errorf("it took %v, and the end of the attempt is stored after %v", took, pause)
+		}
+		if err := s.set.Relay.Release(t.Context(), relay.Key(publisher, []byte("id"))); err == nil {
+			t.Error("an attempt that has ended was ended again")
+		}
+	})
+}
+
 // TestST06ASlowDiskSlowsPublishersDown has a commit take half a second, and one
 // take 20 s: nothing is acknowledged before it is stored, what waits is bounded,
 // and afterwards each delivery is made once.

@@ -262,8 +262,9 @@ func (s *Service) Drop(ctx context.Context, key string) error {
 }
 
 // Release ends the attempts to deliver the delivery with a key that its consumers have not answered.
-// They count as failed, and an answer that comes later is not accepted. Without attempts it fails.
-func (s *Service) Release(key string) error {
+// They count as failed, and an answer that comes later is not accepted. Without attempts it fails. It waits
+// for the Store.
+func (s *Service) Release(ctx context.Context, key string) error {
 	publisher, deliveryID := splitID(key)
 	var open []*attempt
 	s.mu.Lock()
@@ -275,12 +276,21 @@ func (s *Service) Release(key string) error {
 		}
 	}
 	s.mu.Unlock()
-	ended := false
+	stored, ended := make(chan State, len(open)), 0
 	for _, at := range open {
-		ended = at.answer(failed, nil) || ended
+		if at.answer(failed, func(state State) { stored <- state }) {
+			ended++
+		}
 	}
-	if !ended {
+	if ended == 0 {
 		return profiles.Errorf(profiles.NotFound, "relay: no consumer has the delivery")
+	}
+	for range ended {
+		select {
+		case <-stored:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return nil
 }

@@ -45,8 +45,7 @@ func Kinds(engine Engine, set func() *all.Set) []Kind {
 			},
 			Actions: []Action{
 				s.delivery("deliveries.retry", "deliver it now, without the rest of its pause", []string{stateWaiting}, false, "it is due now", (*relay.Service).Retry),
-				s.delivery("deliveries.release", "end the attempt of the consumer that has it, which counts as failed", []string{stateHeld}, false, "the attempt has ended",
-					func(r *relay.Service, _ context.Context, key string) error { return r.Release(key) }),
+				s.delivery("deliveries.release", "end the attempt of the consumer that has it, which counts as failed", []string{stateHeld}, false, "the attempt has ended", (*relay.Service).Release),
 				s.delivery("deliveries.refuse", "make it dead; its publisher is told that it was rejected", []string{stateWaiting}, false, "it is dead", (*relay.Service).Refuse),
 			},
 		},
