@@ -173,6 +173,20 @@ func TestAnUploadContinuesInAnotherProcess(t *testing.T) {
 	})
 }
 
+// A process that has written nothing yet seals a part that another one has made.
+func TestAPartIsSealedByAnotherProcess(t *testing.T) {
+	onEach(t, func(t *testing.T, c *cluster) {
+		first := c.process(t, sharedblobs.Options{})
+		must(t, begin(t, first, "a", "owner"))
+		must(t, grow(t, first, "a", 0, []byte("octets")))
+		second := c.process(t, sharedblobs.Options{})
+		must(t, seal(t, second, "a", []byte("octets")))
+		if got, err := read(t, second, "a"); err != nil || string(got) != "octets" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
 func TestManySmallAppendsNeedFewObjects(t *testing.T) {
 	c := inDirectory(t)
 	s := c.process(t, sharedblobs.Options{})

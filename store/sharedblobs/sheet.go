@@ -6,7 +6,7 @@ import (
 	"github.com/slimwire/swp/store/internal/blocks"
 )
 
-// sheet is the buffer of a writer: the object that it makes.
+// sheet is the buffers of a writer, with the object that it makes.
 type sheet struct {
 	extent blocks.Extent
 	octets []byte // of the object, with checksums
@@ -18,16 +18,13 @@ type sheet struct {
 func (s *Store) borrowSheet() *sheet {
 	p := <-s.writers
 	if p == nil {
-		p = new(sheet)
+		p = &sheet{grow: make([]byte, blocks.Buffer), read: make([]byte, blocks.Buffer)}
 	}
 	return p
 }
 
 // begin begins an object.
 func (p *sheet) begin(id blocks.ID) {
-	if p.read == nil {
-		p.grow, p.read = make([]byte, blocks.Buffer), make([]byte, blocks.Buffer)
-	}
 	p.extent, p.octets = blocks.Extent{File: id}, p.octets[:0]
 }
 
