@@ -100,7 +100,7 @@ var rules = []rule{
 	{"store/sqlstore/sqlstoretest", nil, nil, "migrations that no release has, for the tests of upgrades"},
 	{"store/sqlstore", []string{"internal/disk", "internal/fair", "store", "store/internal/checksum", "store/internal/clock", "store/internal/gather", "store/internal/quota"}, []string{"modernc.org/sqlite"}, "one engine a folder; the one place that knows SQLite"},
 	{"store/filestore", []string{"internal/disk", "internal/fair", "store", "store/internal/blocks", "store/internal/clock", "store/internal/lines", "store/internal/usage"}, nil, "files beside a database that it knows as records"},
-	{"store/internal/pgtest", nil, []string{"github.com/jackc/pgx/v5"}, "PostgreSQL for tests"},
+	{"internal/pgtest", nil, []string{"github.com/jackc/pgx/v5"}, "PostgreSQL for tests"},
 	{"store/pgstore", []string{"internal/fair", "store", "store/internal/checksum", "store/internal/clock", "store/internal/gather", "store/internal/quota"}, []string{"github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgxpool"}, "one engine a folder; the one place that knows PostgreSQL"},
 	{"store/archive", []string{"frame", "store"}, nil, "the file of an export, of any engine"},
 	{"store/storetest", []string{"store", "store/archive", "internal/effort"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},

@@ -95,6 +95,10 @@ type Options struct {
 
 	// Ready is called when all listeners are open. May be nil.
 	Ready func(addresses []string)
+
+	// Standby is called each time this node begins to stand by for another one that uses the
+	// shared store. May be nil.
+	Standby func(active string)
 }
 
 // daemon is a running swpd.
@@ -112,6 +116,7 @@ type daemon struct {
 	parts       part.List // the parts below, in the order of their addition
 	admin       *admin
 	leave       chan struct{} // one slot; filled by an operator who wants a stop
+	ousted      chan error    // one slot; another node has taken the store over
 	probes      *web
 	monitor     *fronts.Monitor
 	memory      *entrances.Memory
@@ -163,10 +168,14 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer exchanges.CloseLog()
-	d := &daemon{logs: logs, exchanges: exchanges, leave: make(chan struct{}, 1), opts: opts, config: opts.Config, log: logs.Log, started: time.Now()}
+	d := &daemon{logs: logs, exchanges: exchanges, leave: make(chan struct{}, 1), ousted: make(chan error, 1), opts: opts, config: opts.Config, log: logs.Log, started: time.Now()}
 	if err := d.start(ctx); err != nil {
 		_ = d.parts.Close() // the error of start is more important
 		d.traces.Wait()
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			d.log.Info("stopped during the start")
+			return nil
+		}
 		return err
 	}
 	return d.run(ctx)
@@ -218,6 +227,11 @@ func (d *daemon) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-d.leave:
+	case err := <-d.ousted:
+		d.log.Error("another node has taken the store over", zap.Error(err))
+		d.opts.Drain = 0 // nothing that is in flight can be stored
+		_ = d.stop()
+		return err
 	}
 	return d.stop()
 }

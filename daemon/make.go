@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -75,8 +76,9 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Sockets: d.sockets, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
 	})
-	d.state, err = storage.Open(context.Background(), storage.Options{
+	d.state, err = storage.Open(ctx, storage.Options{
 		Config: d.config, Log: d.log, Migrate: true, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
+		Standby: d.standBy, Ousted: func(err error) { d.ousted <- err },
 	})
 	if err != nil {
 		return err
@@ -98,6 +100,15 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.add(d.guard)
 	d.add(d.exchanges)
 	return nil
+}
+
+// standBy says that the start waits for another node.
+func (d *daemon) standBy(active string) {
+	d.health.waits.Set(fmt.Errorf("node %s is active, and this one stands by", active))
+	d.log.Info("standing by", zap.String("active", active))
+	if d.opts.Standby != nil {
+		d.opts.Standby(active)
+	}
 }
 
 // makeFiles makes the parts that read files, and the declarations for hints.

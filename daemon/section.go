@@ -66,6 +66,8 @@ var lasting = []struct{ key, why string }{
 	{"http.address", whyOpened},
 	{"data", whyStore},
 	{"store", whyStore},
+	{"cluster.node", whyStore},
+	{"cluster.artifacts", whyStore},
 	{"durability", whyStore},
 	{"limits.frame_bytes", whySizes},
 	{"limits.payload_bytes", whySizes},

@@ -38,16 +38,21 @@ func (w *web) open(d *daemon, key, address string, handler http.Handler) error {
 	if err != nil {
 		return entrances.ListenError(key, address, err)
 	}
+	w.serve(ln, handler, func(err error) { d.log.Error("listener of "+key+" failed", zap.Error(err)) })
+	return nil
+}
+
+// serve serves a listener until Close. It does not wait.
+func (w *web) serve(ln net.Listener, handler http.Handler, failed func(error)) {
 	w.handle(handler)
 	w.listener, w.done = ln, make(chan struct{})
 	w.server = newWeb(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) { (*w.handler.Load()).ServeHTTP(to, r) }))
 	go func() {
 		defer close(w.done)
 		if err := w.server.Serve(entrances.NewPool(ln, maxWeb, nil, nil)); !errors.Is(err, http.ErrServerClosed) {
-			d.log.Error("listener of "+key+" failed", zap.Error(err))
+			failed(err)
 		}
 	}()
-	return nil
 }
 
 // handle replaces the handler.

@@ -141,10 +141,8 @@ func TestGW10StrangersKeepNoProbeOut(t *testing.T) {
 		h := new(health)
 		h.phase.Store(int32(serving))
 		arriving := newPipes()
-		w := &web{listener: arriving, server: newWeb(newProbes(h))}
-		var serves sync.WaitGroup
-		serves.Go(func() { w.Serve(t.Context()) })
-		defer serves.Wait()
+		w := new(web)
+		w.serve(arriving, newProbes(h), func(err error) { t.Error(err) })
 		defer func() { _ = w.Close() }()
 		dial := func() net.Conn {
 			here, there := net.Pipe()

@@ -159,3 +159,19 @@ const (
 	Power   Durability = "power"   // fsync before the acknowledgement: survives a power cut
 	Process Durability = "process" // survives the end of the process, not of the machine
 )
+
+// Stats are figures of an engine for metrics. Counters start when it is opened.
+type Stats struct {
+	Used         int64  // octets that count against quotas
+	FileSize     int64  // octets of the database; of the embedded engine with its log, and 0 in memory
+	Queued       int    // operations that wait or are being written
+	QueuedOctets int    // their size
+	Queues       int    // work queues with unfinished items
+	Items        int    // unfinished items
+	Commits      uint64 // transactions, each with one fsync at Power
+	Operations   uint64 // completed operations
+	Failed       uint64 // operations that failed because of the medium
+	Refused      uint64 // operations refused because the queue was full
+	Swept        uint64 // expired or cut off rows that were deleted
+	Damaged      uint64 // times that damage was found
+}

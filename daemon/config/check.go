@@ -31,6 +31,7 @@ func (c *Config) check(p *problems) {
 	c.checkLimits(p)
 	c.checkPolicies(p)
 	c.checkStore(p)
+	c.checkCluster(p)
 	c.checkAccess(p)
 	c.checkWorkers(p)
 	c.checkAgents(p)

@@ -28,8 +28,9 @@ type Config struct {
 	Health     string     `yaml:"health"` // host:port, or "off"
 	Metrics    Metrics    `yaml:"metrics"`
 	Data       string     `yaml:"data"` // directory of the stored state
-	Store      string     `yaml:"store" choice:"embedded,memory"`
+	Store      string     `yaml:"store" form:"store"`
 	Durability string     `yaml:"durability" choice:"power,process"`
+	Cluster    Cluster    `yaml:"cluster"`
 	Quota      Quota      `yaml:"quota"`
 	Access     Access     `yaml:"access"`
 	Partners   Partners   `yaml:"partners"`

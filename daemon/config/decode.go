@@ -165,7 +165,7 @@ func (d *decoder) object(key string, n *yaml.Node, v reflect.Value, depth int) {
 }
 
 // tagged checks a text, or each text of a map, by the tags of its field: choice lists the
-// possible values, and form:"url" is for URLs of HTTP, and empty for none.
+// possible values, form:"url" is for URLs of HTTP, and empty for none, and form:"store" for the store.
 func (d *decoder) tagged(key string, tag reflect.StructTag, v reflect.Value) {
 	if v.Kind() == reflect.Map && tag.Get("choice") != "" {
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) }) {
@@ -176,8 +176,11 @@ func (d *decoder) tagged(key string, tag reflect.StructTag, v reflect.Value) {
 	if choice := tag.Get("choice"); choice != "" && !slices.Contains(strings.Split(choice, ","), v.String()) {
 		d.values.add(key, "is %.64q, want %s", v.String(), strings.ReplaceAll(choice, ",", ", "))
 	}
-	if tag.Get("form") == "url" && v.String() != "" {
+	switch form := tag.Get("form"); {
+	case form == "url" && v.String() != "":
 		checkURL(&d.values, key, v.String())
+	case form == "store":
+		checkStoreValue(&d.values, key, v.String())
 	}
 }
 

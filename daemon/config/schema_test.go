@@ -69,6 +69,7 @@ const (
 	sizePattern     = `^([0-9]+|\s*[0-9]+\s*(KiB|MiB|GiB|TiB))$`
 	datePattern     = `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.,]+(Z|[+-][0-9:]+))?$`
 	addressPattern  = `^[sS][wW][pP]\+([tT][lL][sS]|[qQ][uU][iI][cC]|[tT][cC][pP])://[^/?#]+/?$`
+	storePattern    = `^(embedded|memory|postgres(ql)?://.*)$`
 	urlPattern      = `^([hH][tT][tT][pP][sS]?://.+)?$`
 )
 
@@ -142,6 +143,8 @@ func (s *schemas) shape(key string, t reflect.Type, tag reflect.StructTag, initi
 		switch choice := tag.Get("choice"); {
 		case choice != "":
 			return object{"type": "string", "enum": strings.Split(choice, ",")}
+		case tag.Get("form") == "store":
+			return object{"type": "string", "pattern": storePattern}
 		case tag.Get("form") == "url":
 			return object{"type": "string", "format": "uri-reference", "pattern": urlPattern}
 		case loose(key):

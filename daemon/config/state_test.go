@@ -76,7 +76,7 @@ func TestOP05BadStateAccessAndServicesAreRefused(t *testing.T) {
 	const who, worker, backend = "access:\n  rules:\n    - ", "a2a: {workers: {w: {", "rpc: {backends: {b: {"
 	long := strings.Repeat("a", 1025)
 	for name, tt := range map[string]struct{ text, want string }{
-		"store":                   {"store: nats\n", `swpd.yaml:1: store: is "nats", want embedded, memory`},
+		"store":                   {"store: nats\n", `swpd.yaml:1: store: is "nats", want embedded, memory, or a URL such as postgres://swpd@db.example/swpd`},
 		"durability":              {"durability: strong\n", `durability: is "strong", want power, process`},
 		"durability in memory":    {"store: memory\ndurability: power\n", `swpd.yaml:2: durability: is set while store is memory`},
 		"no quota":                {"quota: {total: 0}\n", `quota.total: is 0, want at least 1MiB`},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/store"
-	"github.com/slimwire/swp/store/internal/pgtest"
+	"github.com/slimwire/swp/internal/pgtest"
 	"github.com/slimwire/swp/store/pgstore"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/slimwire/swp/store"
-	"github.com/slimwire/swp/store/internal/pgtest"
+	"github.com/slimwire/swp/internal/pgtest"
 	"github.com/slimwire/swp/store/pgstore"
 )
 

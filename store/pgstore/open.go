@@ -87,11 +87,11 @@ func (s *Store) config() (*pgx.ConnConfig, error) {
 	if config.ValidateConnect == nil {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	limit := strconv.FormatInt(s.options.Timeout.Milliseconds(), 10)
+	limit, idle := milliseconds(s.options.Timeout), milliseconds(min(s.options.Timeout, silence/2))
 	for name, value := range map[string]string{
 		"search_path": schemaName, "default_transaction_isolation": "read committed", "statement_timeout": limit,
 		// Locks of a node that was stopped within a transaction end with it.
-		"idle_in_transaction_session_timeout": limit,
+		"idle_in_transaction_session_timeout": idle,
 	} {
 		config.RuntimeParams[name] = value
 	}
@@ -100,6 +100,8 @@ func (s *Store) config() (*pgx.ConnConfig, error) {
 	}
 	return config, nil
 }
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // server is what was found of the server.
 type server struct {
@@ -170,10 +172,13 @@ func (s *Store) Name() string { return s.server.name }
 const (
 	tryNode   = `SELECT pg_try_advisory_lock($1, $2)`
 	leaveNode = `SELECT pg_advisory_unlock($1, $2)`
-	nodeAlive = `SELECT heartbeat > clock_timestamp() - $2::interval FROM node WHERE name = $1`
-	enterNode = `INSERT INTO node (name, epoch, batch, address, heartbeat) VALUES ($1, 1, 0, $2, clock_timestamp())
-		ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, address = $2, heartbeat = clock_timestamp()
+	nodeAlive = `SELECT heartbeat > clock_timestamp() - $2::interval, coalesce(server = pg_postmaster_start_time(), false), address
+		FROM node WHERE name = $1`
+	enterNode = `INSERT INTO node (name, epoch, batch, address, heartbeat, server)
+		VALUES ($1, 1, 0, $2, clock_timestamp(), CASE WHEN $3 THEN pg_postmaster_start_time() END)
+		ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, address = EXCLUDED.address, heartbeat = EXCLUDED.heartbeat, server = EXCLUDED.server
 		RETURNING id, epoch, batch`
+	lockedNode = `UPDATE node SET server = pg_postmaster_start_time() WHERE id = $1 AND epoch = $2`
 	othersAlive = `SELECT (SELECT now FROM clock), EXISTS (SELECT FROM node WHERE id <> $1 AND heartbeat > clock_timestamp() - $2::interval),
 		(SELECT written FROM state)`
 	settleBatch = `UPDATE node SET batch = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
@@ -183,8 +188,20 @@ const (
 // lockSpace is the first part of the keys of advisory locks.
 const lockSpace = 0x53575053 // "SWPS"
 
-// silence is the time after which a node without a transaction counts as dead.
+// silence is the time after which a node without a transaction counts as dead. Locks of a transaction
+// in which it was stopped end before.
 const silence = 4 * heartbeat
+
+// Held is the error of Open while another process that has the name of the node is alive. It is a
+// store.ErrLocked.
+type Held struct {
+	Node    string
+	Address string // Options.Address of the other process
+}
+
+func (h *Held) Error() string { return fmt.Sprintf("%v: node %q at %q", store.ErrLocked, h.Node, h.Address) }
+
+func (h *Held) Unwrap() error { return store.ErrLocked }
 
 // lockWait is the time for the server to notice that the connection of an earlier process has ended.
 const lockWait = time.Second
@@ -193,34 +210,43 @@ func (w *writer) lockKey() []any {
 	return []any{int32(lockSpace), int32(crc32.ChecksumIEEE([]byte(w.s.options.Node)))}
 }
 
-// enter makes this process the node. The name is locked while its connection lasts; without an answer
-// for the time of silence, its holder counts as dead all the same, and the epoch keeps it from writing.
+// enter makes this process the node. The server locks the name while the connection of its holder
+// lasts. A holder without an answer for the time of silence counts as dead all the same, and the epoch
+// keeps it from writing. A free name says nothing if the server was started after the holder had it:
+// the holder may be about to connect again.
 func (w *writer) enter(ctx context.Context) error {
 	name := []byte(w.s.options.Node)
 	for late := time.Now().Add(lockWait); ; time.Sleep(settlePace) {
-		var free, alive bool
-		if err := w.conn.QueryRow(ctx, tryNode, w.lockKey()...).Scan(&free); err != nil {
+		var alive, same bool
+		held := &Held{Node: w.s.options.Node}
+		if err := w.conn.QueryRow(ctx, tryNode, w.lockKey()...).Scan(&w.locked); err != nil {
 			return err
 		}
-		if free {
+		err := w.conn.QueryRow(ctx, nodeAlive, name, silence).Scan(&alive, &same, &held.Address)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			alive, same = true, true // if the name is taken, its holder is about to make the row
+		case err != nil:
+			return err
+		}
+		if w.locked && same {
 			break
-		}
-		err := w.conn.QueryRow(ctx, nodeAlive, name, silence).Scan(&alive)
-		if errors.Is(err, pgx.ErrNoRows) {
-			alive, err = true, nil // its holder is about to make the row
-		}
-		if err != nil {
-			return err
 		}
 		if !alive {
 			w.s.notice("pgstore: %s: node %q is silent for more than %v; this process takes it over", w.s.server.name, w.s.options.Node, silence)
 			break
 		}
+		if w.locked {
+			if _, err := w.conn.Exec(ctx, leaveNode, w.lockKey()...); err != nil {
+				return err
+			}
+			w.locked = false
+		}
 		if time.Now().After(late) {
-			return fmt.Errorf("%w: %s: node %q", store.ErrLocked, w.s.server.name, w.s.options.Node)
+			return fmt.Errorf("%s: %w", w.s.server.name, held)
 		}
 	}
-	if err := w.conn.QueryRow(ctx, enterNode, name, w.s.options.Address).Scan(&w.node, &w.epoch, &w.batch); err != nil {
+	if err := w.conn.QueryRow(ctx, enterNode, name, w.s.options.Address, w.locked).Scan(&w.node, &w.epoch, &w.batch); err != nil {
 		return err
 	}
 	var now int64
@@ -252,8 +278,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 			_ = c.Close(context.WithoutCancel(ctx))
 		}
 	}()
-	var held bool
-	if err := c.QueryRow(ctx, tryNode, w.lockKey()...).Scan(&held); err != nil { // the epoch protects also without
+	if err := w.lock(ctx, c); err != nil {
 		return err
 	}
 	if w.unsettled {
@@ -275,6 +300,15 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	}
 	w.conn = c
 	return nil
+}
+
+// lock locks the name of the node if it is free. The epoch protects also without the lock.
+func (w *writer) lock(ctx context.Context, c *pgx.Conn) error {
+	err := c.QueryRow(ctx, tryNode, w.lockKey()...).Scan(&w.locked)
+	if err == nil && w.locked {
+		_, err = c.Exec(ctx, lockedNode, w.node, w.epoch)
+	}
+	return err
 }
 
 // disconnect ends the connection, and frees the name of the node if that is possible at once.

@@ -21,7 +21,8 @@ CREATE TABLE node (
 	epoch     bigint NOT NULL,             -- grows with each opening; who has an older one cannot write
 	batch     bigint NOT NULL,             -- the last transaction of the node
 	address   text NOT NULL,
-	heartbeat timestamptz NOT NULL
+	heartbeat timestamptz NOT NULL,
+	server    timestamptz                  -- start of the server that has the lock of the name; NULL: none has it
 ) WITH (fillfactor = 50);
 
 -- Counts of one node. The sum over all nodes counts, so that no node waits for another one.

@@ -72,6 +72,10 @@ type Options struct {
 	// refuses it with ErrOlder.
 	Migrate bool
 
+	// Fenced is called, once, when another process has taken over the node. It must not block. May be
+	// nil.
+	Fenced func(error)
+
 	// Notice receives messages for the operator that no caller receives, one sentence each. May be
 	// nil.
 	Notice func(string)
@@ -108,6 +112,7 @@ type Store struct {
 	readers *pgxpool.Pool
 	writer  *writer // owned by its goroutine while that runs
 	fenced  atomic.Bool
+	stats   figures
 
 	gone     chan struct{} // closed when Close begins
 	written  sync.WaitGroup
@@ -169,6 +174,7 @@ func (s *Store) notice(format string, args ...any) {
 }
 
 func (s *Store) damaged(format string, args ...any) error {
+	s.stats.damaged.Add(1)
 	return fmt.Errorf("%w: %s: %s", store.ErrDamaged, s.server.name, fmt.Sprintf(format, args...))
 }
 

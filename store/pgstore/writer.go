@@ -21,7 +21,7 @@ const (
 
 // Times of the writer.
 const (
-	heartbeat  = 5 * time.Second        // the longest time between two transactions of a node
+	heartbeat  = 2 * time.Second        // the longest time between two transactions of a node
 	clockStep  = int64(time.Second)     // how late the stored clock may be
 	busyPause  = 100 * time.Millisecond // shortest interval of sweeps while clients wait
 	settlePace = 50 * time.Millisecond  // shortest interval of attempts to learn the outcome of a commit
@@ -32,6 +32,7 @@ const (
 type writer struct {
 	s      *Store
 	config *pgx.ConnConfig
+	locked bool      // the name of the node is locked for conn
 	conn   *pgx.Conn // nil: not connected
 	node   int32
 	epoch  int64
@@ -88,6 +89,7 @@ func (w *writer) write(ops []*op) {
 	err := w.commit(ops)
 	switch {
 	case err == nil:
+		w.s.stats.commits.Add(1)
 		for i, o := range ops {
 			w.errs[i] = o.err
 		}
@@ -106,6 +108,7 @@ func (w *writer) write(ops []*op) {
 			w.errs[i] = err
 		}
 	}
+	w.s.stats.count(err, len(ops))
 	w.s.queue.Tell(ops, w.errs)
 }
 
@@ -192,6 +195,9 @@ func (w *writer) failed(err error) error {
 	w.using = false
 	if isFenced(err) && !w.s.fenced.Swap(true) {
 		w.s.notice("pgstore: %s: another process has taken over node %q; this one does not write any more", w.s.server.name, w.s.options.Node)
+		if w.s.options.Fenced != nil {
+			w.s.options.Fenced(w.s.fault(err))
+		}
 	}
 	return err
 }
@@ -288,6 +294,11 @@ func (w *writer) idle(busy bool) time.Duration {
 	var n int64
 	_ = w.transact(w.s.options.Timeout, func(ctx context.Context) error {
 		var due bool
+		if !w.locked {
+			if err := w.lock(ctx, w.conn); err != nil {
+				return err
+			}
+		}
 		err := w.conn.QueryRow(ctx, toSweep, w.now).Scan(&due)
 		if err == nil {
 			err = w.pipeline(ctx, nil, false)
@@ -297,6 +308,7 @@ func (w *writer) idle(busy bool) time.Duration {
 		}
 		return err
 	})
+	w.s.stats.swept.Add(uint64(n))
 	if n >= int64(rows) {
 		w.sweepNow = true
 		return 0

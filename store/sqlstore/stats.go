@@ -8,26 +8,10 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Stats are figures for metrics. Counters start at Open.
-type Stats struct {
-	Used         int64  // octets that count against quotas
-	FileSize     int64  // octets of the database and its log; 0 in memory
-	Queued       int    // operations that wait or are being written
-	QueuedOctets int    // their size
-	Queues       int    // work queues with unfinished items
-	Items        int    // unfinished items
-	Commits      uint64 // transactions, each with one fsync at store.Power
-	Operations   uint64 // completed operations
-	Failed       uint64 // operations that failed because of the medium
-	Refused      uint64 // operations refused because the queue was full
-	Swept        uint64 // expired or cut off rows that were deleted
-	Damaged      uint64 // times that damage was found
-}
-
 // Stats returns the current figures.
-func (s *Store) Stats() Stats {
+func (s *Store) Stats() store.Stats {
 	c := &s.stats
-	stats := Stats{
+	stats := store.Stats{
 		Used: c.used.Load(), Commits: c.commits.Load(), Operations: c.operations.Load(), Failed: c.failed.Load(),
 		Refused: s.queue.Refused(), Swept: c.swept.Load(), Damaged: c.damaged.Load(),
 	}

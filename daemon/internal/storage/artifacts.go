@@ -3,17 +3,12 @@ package storage
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/store"
-	"github.com/slimwire/swp/store/filestore"
 )
 
 // Places of artifacts in the store: metadata are records, content is in files in a
@@ -27,39 +22,11 @@ const (
 	nameToken = "resume_token"
 )
 
-// openFiles opens or creates the store of artifact content. Its errors name the remedy.
-func openFiles(ctx context.Context, c *config.Config, records store.Records, acceptDamage bool, log *zap.Logger) (*filestore.Store, error) {
-	o := fileBounds(c)
-	o.Records, o.Space, o.Durability, o.AcceptDamage = records, spaceArtifacts, store.Durability(c.Durability), acceptDamage
-	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
-	if c.Store != config.StoreMemory {
-		o.Dir = filepath.Join(c.Data, dirArtifacts)
-	}
-	blobs, err := filestore.Open(ctx, o)
-	switch {
-	case errors.Is(err, store.ErrDamaged):
-		return nil, fmt.Errorf("data: artifacts: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to continue with the readable part", err, o.Dir)
-	case errors.Is(err, store.ErrVersion):
-		return nil, otherRelease("an artifact", o.Dir, err)
-	case err != nil:
-		return nil, fmt.Errorf("data: the artifacts in %s cannot be opened: %w", o.Dir, err)
-	}
-	return blobs, nil
-}
-
-// fileBounds returns the limits of the store of artifact content.
-func fileBounds(c *config.Config) filestore.Options {
-	a := &c.Artifact
-	return filestore.Options{
-		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity,
-	}
-}
-
 // artifactOptions configure profile 14.
-func artifactOptions(c *config.Config, blobs store.Blobs, key []byte) artifact.Options {
+func artifactOptions(c *config.Config, octets store.Blobs, key []byte) artifact.Options {
 	a := &c.Artifact
 	return artifact.Options{
-		Store: blobs, MaxSize: uint64(c.ArtifactSize()), MaxMetadata: int(a.Metadata),
+		Store: octets, MaxSize: uint64(c.ArtifactSize()), MaxMetadata: int(a.Metadata),
 		Window: a.Window, Chunk: int(c.ArtifactChunk()), Downloads: a.Downloads, DownloadsPerIdentity: a.DownloadsPerIdentity,
 		Abandoned: a.Abandoned, Retention: a.Retention, TokenKey: key,
 	}

@@ -38,9 +38,9 @@ func (s *Storage) Named(ctx context.Context, prefix string) (map[string][]string
 }
 
 // NamedIn is Named for each of several prefixes, of the store of a configuration that no
-// process has open. It changes nothing, and returns nothing if there is no store.
+// process has open. It changes nothing, and returns nothing if there is no store in the data directory.
 func NamedIn(ctx context.Context, c *config.Config, prefixes []string) (byPrefix map[string]map[string][]string, err error) {
-	if c.Store == config.StoreMemory {
+	if c.Store == config.StoreMemory || c.Clustered() {
 		return nil, nil
 	}
 	view, err := sqlstore.OpenView(filepath.Join(c.Data, dirStore))

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,8 +21,6 @@ import (
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/store"
-	"github.com/slimwire/swp/store/filestore"
-	"github.com/slimwire/swp/store/sqlstore"
 )
 
 // Storage writes a probe every probeEvery. The store counts as failed if a probe takes
@@ -39,9 +36,8 @@ type Storage struct {
 	store.Store
 	conf    *config.Config
 	served  func() *all.Set
-	engine  *sqlstore.Store
-	files   *filestore.Store // of artifacts
-	blobs   store.Blobs      // these octets; nil if artifacts are not served
+	engine  engine
+	blobs   blobs // of artifacts
 	commits prometheus.Histogram
 	quota   atomic.Int64
 	log     *zap.Logger
@@ -61,6 +57,12 @@ type Options struct {
 	// AcceptDamage opens a damaged store despite its damage.
 	AcceptDamage bool
 
+	// Standby is called with the name of the node that uses a shared store, when this one begins to
+	// wait for it. Ousted is called, once and not before Open has returned, when another node has taken
+	// a shared store over: this one can write no more. Neither may block.
+	Standby func(active string)
+	Ousted  func(error)
+
 	later []string // steps of a planted later release
 
 	// Served returns the profiles, which take over changed limits.
@@ -69,60 +71,25 @@ type Options struct {
 
 // Open opens or creates the store that a configuration names. Its errors name the remedy.
 func Open(ctx context.Context, opts Options) (*Storage, error) {
-	c, log := opts.Config, opts.Log
 	commits := newCommits()
-	o := engineBounds(c)
-	o.Durability, o.AcceptDamage, o.Migrate = store.Durability(c.Durability), opts.AcceptDamage, opts.Migrate
-	o.Committed = func(took time.Duration, _ int) { commits.Observe(took.Seconds()) }
-	o.Later = opts.later
-	o.Admit = func(get func(space, key string) ([]byte, error)) error {
-		value, err := get(spaceData, nameVersion)
-		if err == nil && value != nil {
-			err = checkVersion(value)
-		}
-		return err
+	open, openBlobs := enginesOf(opts.Config)
+	engine, err := open(ctx, &opts, commits)
+	if err != nil {
+		return nil, err
 	}
-	o.Notice = func(text string) { log.Warn("store", zap.String("notice", text)) }
-	if c.Store != config.StoreMemory {
-		if err := unfinished(c.Data); err != nil {
-			return nil, err
-		}
-		o.Dir = filepath.Join(c.Data, dirStore)
-	}
-	engine, err := sqlstore.Open(ctx, o)
-	switch {
-	case errors.Is(err, store.ErrLocked):
-		return nil, fmt.Errorf("data: the store in %s is in use by another process, perhaps another swpd; stop that one or name another directory: %w", o.Dir, err)
-	case errors.Is(err, store.ErrVersion):
-		return nil, otherRelease("the store", o.Dir, err)
-	case errors.Is(err, store.ErrDamaged):
-		return nil, fmt.Errorf("data: %w\nnothing was changed; restore %s from a copy, or start once with --accept-damage to continue with the readable part", err, o.Dir)
-	case errors.Is(err, store.ErrFull):
-		return nil, fmt.Errorf("data: the volume of %s is full; make room on it, or name another directory: %w", o.Dir, err)
-	case err != nil:
-		return nil, fmt.Errorf("data: the store in %s cannot be opened: %w", o.Dir, err)
-	}
-	s := &Storage{Store: engine, conf: c, served: opts.Served, engine: engine, commits: commits, log: log}
-	s.quota.Store(o.Quota)
+	s := &Storage{Store: engine, conf: opts.Config, served: opts.Served, engine: engine, commits: commits, log: opts.Log}
+	s.quota.Store(int64(opts.Config.Quota.Total))
 	if opts.Migrate {
 		if err = s.raise(ctx); err != nil {
 			_ = engine.Close()
 			return nil, fmt.Errorf("data: the version of the data cannot be stored: %w", err)
 		}
 	}
-	if s.files, err = openFiles(ctx, c, engine, opts.AcceptDamage, log); err != nil {
+	if s.blobs, err = openBlobs(ctx, &opts, engine); err != nil {
 		_ = engine.Close()
 		return nil, err
 	}
-	s.blobs = s.files
 	return s, nil
-}
-
-// engineBounds returns the limits of the database.
-func engineBounds(c *config.Config) sqlstore.Options {
-	return sqlstore.Options{
-		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
-	}
 }
 
 // Offer implements part.Part. It gives the profiles the store for persistent state.
@@ -177,10 +144,9 @@ func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: []zap.Field{zap.Stringer("quota", c.Quota.Total), zap.Stringer("artifact_quota", c.Artifact.Quota.Total)},
 		Commit: func() bool {
-			o := engineBounds(c)
-			s.engine.SetBounds(o)
-			s.quota.Store(o.Quota)
-			s.files.SetBounds(fileBounds(c))
+			s.engine.setBounds(c)
+			s.quota.Store(int64(c.Quota.Total))
+			s.blobs.setBounds(c)
 			// No error is possible: the configuration was checked.
 			_ = s.served().Artifact.SetLimits(artifactOptions(c, s.blobs, nil))
 			var limits relay.Options
@@ -222,11 +188,7 @@ func (s *Storage) PrepareEvents(c *config.Config) (part.Change, error) {
 
 // Close implements part.Part: it closes the database and the files.
 func (s *Storage) Close() error {
-	var err error
-	if s.blobs != nil {
-		err = s.blobs.Close()
-	}
-	err = errors.Join(err, s.Store.Close())
+	err := errors.Join(s.blobs.Close(), s.Store.Close())
 	if err != nil {
 		s.log.Error("the store was not closed in order", zap.Error(err))
 	}
@@ -236,7 +198,7 @@ func (s *Storage) Close() error {
 // Check reports whether the database and the files accept writes.
 func (s *Storage) Check(ctx context.Context) error {
 	err := s.Store.Check(ctx)
-	if err == nil && s.blobs != nil {
+	if err == nil {
 		err = s.blobs.Check(ctx)
 	}
 	return err

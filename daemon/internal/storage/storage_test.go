@@ -28,6 +28,11 @@ func stuck(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// writable are artifacts that can always be written.
+type writable struct{ blobs }
+
+func (writable) Check(context.Context) error { return nil }
+
 func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
 	for name, fault := range map[string]struct {
 		check func(context.Context) error
@@ -40,7 +45,7 @@ func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, healthy := &probed{}, fine
 				p.check.Store(&healthy)
-				s := &Storage{Store: p, log: zap.NewNop()}
+				s := &Storage{Store: p, blobs: writable{}, log: zap.NewNop()}
 				reasons := func() []string {
 					var h part.Health
 					s.Look(&h)
@@ -80,7 +85,7 @@ func TestOP04StoreThatCannotBeWrittenIsNotReadyAndRecovers(t *testing.T) {
 func TestAProbeOfAClosedStoreIsNoFailure(t *testing.T) {
 	p, closed := &probed{}, func(context.Context) error { return store.ErrClosed }
 	p.check.Store(&closed)
-	s := &Storage{Store: p, log: zap.NewNop()}
+	s := &Storage{Store: p, blobs: writable{}, log: zap.NewNop()}
 	s.probe(t.Context())
 	if why, faulty := s.failure.Text(); faulty {
 		t.Errorf("failure %q", why)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/slimwire/swp/daemon/config"
@@ -20,6 +21,7 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/archive"
 	"github.com/slimwire/swp/store/filestore"
+	"github.com/slimwire/swp/store/sharedblobs"
 )
 
 // Sections of the file of an export.
@@ -40,7 +42,7 @@ type Transferred struct {
 	Items     int    `json:"items"`   // of queues, with remembered ids
 	Artifacts int    `json:"artifacts"`
 	Bytes     int64  `json:"bytes"`          // of the file
-	Data      string `json:"data,omitempty"` // the directory; empty for a Backup
+	Data      string `json:"data,omitempty"` // the directory, or the URL of a shared store; empty for a Backup
 }
 
 func (t *Transferred) count(p store.Piece) {
@@ -68,13 +70,11 @@ type Transfer struct {
 	t Transferred
 }
 
-// open opens or creates the store of a configuration.
-func (t *Transfer) open(ctx context.Context, c *config.Config) (*Storage, func(), error) {
+// logger returns the log for the warnings of the store.
+func (t *Transfer) logger() (log *zap.Logger, stop func()) {
 	text := new(atomic.Bool)
 	text.Store(true)
-	log, stop := boundlog.New(boundlog.Options{Level: zapcore.WarnLevel, Text: text, Output: t.Log})
-	s, err := Open(ctx, Options{Config: c, Log: log})
-	return s, stop, err
+	return boundlog.New(boundlog.Options{Level: zapcore.WarnLevel, Text: text, Output: t.Log})
 }
 
 func (t *Transfer) step(p store.Piece, size int64) {
@@ -94,19 +94,20 @@ type carrier interface {
 // Export writes the content of the store and its artifacts in the format of package archive. Import
 // refuses the file unless Export returned without an error.
 func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, err error) {
-	dir, err := t.dir()
-	if err != nil {
+	if err := t.locate(); err != nil {
 		return done, err
 	}
-	t.t.Data = dir
-	switch there, err := used(filepath.Join(dir, dirStore)); {
-	case err != nil:
-		return done, err
-	case !there:
-		return done, fmt.Errorf("data: there is no store in %s", dir)
+	if !t.Config.Clustered() {
+		switch there, err := used(filepath.Join(t.Config.Data, dirStore)); {
+		case err != nil:
+			return done, err
+		case !there:
+			return done, fmt.Errorf("data: there is no store in %s", t.Config.Data)
+		}
 	}
-	s, stop, err := t.open(ctx, t.Config)
+	log, stop := t.logger()
 	defer stop()
+	s, err := Open(ctx, Options{Config: t.Config, Log: log})
 	if err != nil {
 		return done, err
 	}
@@ -135,7 +136,7 @@ var errMemory = errors.New("data: the store is in memory and ends with the proce
 // export writes the content of the store.
 func (s *Storage) export(ctx context.Context, to io.Writer, t *Transfer) (Transferred, error) {
 	w := archive.NewWriter(to)
-	private := filestore.Spaces(spaceArtifacts) // the other section has what these records describe
+	private := append(filestore.Spaces(spaceArtifacts), sharedblobs.Spaces(spaceArtifacts)...) // the other section has what these records describe
 	section := func(name string, from carrier) error {
 		if err := w.Begin(name); err != nil {
 			return err
@@ -158,7 +159,7 @@ func (s *Storage) export(ctx context.Context, to io.Writer, t *Transfer) (Transf
 	}
 	err := section(sectionStore, s.engine)
 	if err == nil {
-		err = section(sectionArtifacts, s.files)
+		err = section(sectionArtifacts, s.blobs)
 	}
 	if err == nil {
 		err = w.End()
@@ -167,22 +168,31 @@ func (s *Storage) export(ctx context.Context, to io.Writer, t *Transfer) (Transf
 	return t.t, err
 }
 
-// dir returns the data directory, unless the store is in memory.
-func (t *Transfer) dir() (string, error) {
+// locate says where the store is, unless it is in memory.
+func (t *Transfer) locate() error {
 	if t.Config.Store == config.StoreMemory {
-		return "", errMemory
+		return errMemory
 	}
-	return t.Config.Data, nil
+	if t.t.Data = t.Config.Data; t.Config.Clustered() {
+		t.t.Data = t.Config.Store
+	}
+	return nil
 }
 
 // Import makes the store and its artifacts of an export. There must be none. It uses a separate
-// directory until all was read: after an error there is no store.
+// directory until all was read: after an error there is no store. A shared store is as empty after an
+// error as before, but its artifacts may hold a part of the import.
 func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred, err error) {
-	dir, err := t.dir()
-	if err != nil {
+	if err := t.locate(); err != nil {
 		return done, err
 	}
-	t.t.Data = dir
+	if t.Config.Clustered() {
+		if err := t.fill(ctx, t.Config.Data, from); err != nil {
+			return done, fmt.Errorf("the import is not complete: %w", err)
+		}
+		return t.t, nil
+	}
+	dir := t.Config.Data
 	for _, name := range []string{dirStore, dirArtifacts} {
 		full := filepath.Join(dir, name)
 		switch there, err := used(full); {
@@ -253,41 +263,31 @@ func move(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// fill makes a store in a directory.
+// fill makes a store in a directory, or a shared one. The engine of artifacts is opened after the store
+// was imported, because it may write to it.
 func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err error) {
 	c := *t.Config
 	c.Data = dir
-	s, stop, err := t.open(ctx, &c)
+	log, stop := t.logger()
 	defer stop()
+	opts := &Options{Config: &c, Log: log}
+	open, openBlobs := enginesOf(&c)
+	engine, err := open(ctx, opts, newCommits())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, engine.Close()) }()
 	r := archive.NewReader(from)
-	for _, section := range []struct {
-		name string
-		to   carrier
-	}{{sectionStore, s.engine}, {sectionArtifacts, s.files}} {
-		name, err := r.Section()
-		if err == io.EOF || err == nil && name != section.name {
-			err = fmt.Errorf("%w: the export has the section %q where %q belongs", store.ErrDamaged, name, section.name)
-		}
-		if err != nil {
-			return err
-		}
-		err = section.to.Import(ctx, func() (store.Piece, error) {
-			p, err := r.Next()
-			if v, is := p.(*store.Record); is && v.Space == spaceData && v.Key == nameVersion {
-				err = checkVersion(v.Value)
-			}
-			if err == nil {
-				t.step(p, r.Size())
-			}
-			return p, err
-		})
-		if err != nil {
-			return fmt.Errorf("import of the %s: %w", name, err)
-		}
+	if err := t.take(ctx, r, sectionStore, engine); err != nil {
+		return err
+	}
+	artifacts, err := openBlobs(ctx, opts, engine)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, artifacts.Close()) }()
+	if err := t.take(ctx, r, sectionArtifacts, artifacts); err != nil {
+		return err
 	}
 	name, err := r.Section()
 	switch {
@@ -297,5 +297,30 @@ func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err er
 		return err
 	}
 	t.t.Bytes = r.Size()
+	return nil
+}
+
+// take imports the next section of an export; its name is want.
+func (t *Transfer) take(ctx context.Context, r *archive.Reader, want string, to store.Importer) error {
+	name, err := r.Section()
+	if err == io.EOF || err == nil && name != want {
+		err = fmt.Errorf("%w: the export has the section %q where %q belongs", store.ErrDamaged, name, want)
+	}
+	if err != nil {
+		return err
+	}
+	err = to.Import(ctx, func() (store.Piece, error) {
+		p, err := r.Next()
+		if v, is := p.(*store.Record); is && v.Space == spaceData && v.Key == nameVersion {
+			err = checkVersion(v.Value)
+		}
+		if err == nil {
+			t.step(p, r.Size())
+		}
+		return p, err
+	})
+	if err != nil {
+		return fmt.Errorf("import of the %s: %w", name, err)
+	}
 	return nil
 }

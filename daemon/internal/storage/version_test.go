@@ -93,18 +93,19 @@ func TestABackupOfALaterReleaseLeavesNoStore(t *testing.T) {
 	plant(t, data, "2")
 	// The later release knows its version: the engine alone is asked for the backup.
 	s := &Storage{conf: configOf(t, data)}
-	var err error
-	if s.engine, err = sqlstore.Open(t.Context(), sqlstore.Options{Dir: filepath.Join(data, dirStore), Durability: store.Process}); err != nil {
+	records, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: filepath.Join(data, dirStore), Durability: store.Process})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if s.files, err = openFiles(t.Context(), s.conf, s.engine, false, zap.NewNop()); err != nil {
+	s.engine = embedded{records}
+	if s.blobs, err = openFiles(t.Context(), &Options{Config: s.conf, Log: zap.NewNop()}, records); err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
 	if _, err := s.Backup(t.Context(), &file); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.files.Close(), s.engine.Close()); err != nil {
+	if err := errors.Join(s.blobs.Close(), s.engine.Close()); err != nil {
 		t.Fatal(err)
 	}
 	into := t.TempDir()

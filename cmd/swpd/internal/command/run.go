@@ -62,7 +62,9 @@ The log goes to standard error.`,
 			Abort:        cli.Abort(ctx),
 			Sockets:      sockets(),
 			InFlight:     limit,
-			Ready:        func([]string) { notify(cmd.ErrOrStderr(), ready) },
+			Ready:        func([]string) { notify(cmd.ErrOrStderr(), ready+"\nSTATUS=serving") },
+			// A node that stands by has started: the service manager must not wait for more.
+			Standby: func(active string) { notify(cmd.ErrOrStderr(), ready+"\nSTATUS=standing by for node "+active) },
 		})
 	}
 	return cli.Service(cmd)

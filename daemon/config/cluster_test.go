@@ -1,0 +1,47 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLoadReadsANodeOfASharedStore(t *testing.T) {
+	d := dir(t)
+	for _, text := range []string{
+		"store: postgres://swpd@db.example/swpd?sslmode=verify-full&passfile=/etc/swpd/pgpass\ncluster: {node: a.1, artifacts: /srv/artifacts}\n",
+		"store: postgresql:///swpd?service=swp\ncluster: {node: a.1, artifacts: 's3://bucket/swpd?endpoint=https://s3.example'}\n",
+	} {
+		c, err := load(t, d, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, err := c.NodeName(); !c.Clustered() || name != "a.1" || err != nil {
+			t.Errorf("%s: clustered %v, node %q, %v", text, c.Clustered(), name, err)
+		}
+	}
+}
+
+func TestOP05BadSharedStoresAreRefused(t *testing.T) {
+	const shared = "store: postgres://db/swpd\n"
+	for name, tt := range map[string]struct{ text, want string }{
+		"a password":              {"store: postgres://swpd:secret@db/swpd\n", `store: contains a password, and the store is shown in logs; put it into a file that passfile=FILE`},
+		"a password as parameter": {"store: postgres://db/swpd?password=secret\n", `store: contains a password`},
+		"no URL":                  {"store: 'postgres://db:x/swpd'\n", `store: is not a URL`},
+		"a node alone":            {"cluster: {node: a}\n", `cluster.node: is for nodes that share a store, and store is embedded; remove it`},
+		"a place alone":           {"cluster: {artifacts: /srv}\n", `cluster.artifacts: is for nodes that share a store`},
+		"a node with a slash":     {shared + "cluster: {node: a/b, artifacts: /srv}\n", `cluster.node: "a/b" is not a name`},
+		"no place":                {shared, `cluster.artifacts: missing: with a shared store, name the directory or the bucket`},
+		"a relative place":        {shared + "cluster: {artifacts: srv}\n", `cluster.artifacts: "srv" is no absolute path and no s3:// URL`},
+		"no bucket":               {shared + "cluster: {artifacts: 's3:///x'}\n", `cluster.artifacts: is no bucket`},
+		"an unknown parameter":    {shared + "cluster: {artifacts: 's3://bucket?endpoint=http://a&secure=1'}\n", `cluster.artifacts: has the unknown parameter "secure"`},
+		"no endpoint":             {shared + "cluster: {artifacts: 's3://bucket'}\n", `cluster.artifacts: is no bucket`},
+		"an endpoint of a file":   {shared + "cluster: {artifacts: 's3://bucket?endpoint=file:///x'}\n", `cluster.artifacts: "file:///x" is not an absolute http`},
+		"a secret in a place":     {shared + "cluster: {artifacts: 's3://key:secret@bucket'}\n", `cluster.artifacts: is no bucket`},
+	} {
+		if _, err := load(t, dir(t), tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error has the secret: %v", name, err)
+		}
+	}
+}

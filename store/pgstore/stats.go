@@ -1,0 +1,71 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/internal/fair"
+	"github.com/slimwire/swp/store"
+)
+
+// statsWait limits the wait of Stats for the database.
+const statsWait = time.Second
+
+// figures are for metrics, of this process.
+type figures struct {
+	commits, operations, failed, swept, damaged atomic.Uint64
+	shared                                      atomic.Pointer[store.Stats] // those of all nodes, when they were last read
+}
+
+// count counts a batch.
+func (c *figures) count(err error, operations int) {
+	if errors.Is(err, store.ErrUnavailable) {
+		c.failed.Add(uint64(operations))
+		return
+	}
+	c.operations.Add(uint64(operations))
+}
+
+const sharedStats = `SELECT
+	(SELECT coalesce(sum(octets), 0)::bigint FROM counter WHERE kind = $1),
+	pg_database_size(current_database()),
+	(SELECT count(*) FROM (SELECT FROM counter WHERE kind = $2 GROUP BY space, name HAVING sum(items) > 0) busy),
+	(SELECT coalesce(sum(items), 0)::bigint FROM counter WHERE kind = $2)`
+
+// Stats returns the current figures: Used, FileSize, Queues and Items of the database, the others of
+// this process. Figures of the database are the last known while it does not answer.
+func (s *Store) Stats() store.Stats {
+	ctx, cancel := context.WithTimeout(context.Background(), statsWait)
+	defer cancel()
+	found := new(store.Stats)
+	_, err := s.row(ctx, call{sharedStats, []any{countAll, countQueue}}, &found.Used, &found.FileSize, &found.Queues, &found.Items)
+	if err == nil {
+		s.stats.shared.Store(found)
+	}
+	var stats store.Stats
+	if last := s.stats.shared.Load(); last != nil {
+		stats = *last
+	}
+	c := &s.stats
+	stats.Commits, stats.Operations, stats.Failed = c.commits.Load(), c.operations.Load(), c.failed.Load()
+	stats.Swept, stats.Damaged, stats.Refused = c.swept.Load(), c.damaged.Load(), s.queue.Refused()
+	stats.Queued, stats.QueuedOctets = s.queue.Load()
+	return stats
+}
+
+const topOwners = `SELECT name, sum(octets)::bigint AS used FROM counter WHERE kind = $1 GROUP BY name ORDER BY used DESC LIMIT 5`
+
+// Pools returns who uses the octets of the store, and whose operations of this node wait. If the
+// database does not answer before ctx ends, the octets have no names.
+func (s *Store) Pools(ctx context.Context) []fair.Pool {
+	octets := fair.Pool{Name: "store octets", Used: int(s.Stats().Used), Capacity: int(s.bounds.Load().Quota)}
+	var name []byte
+	var used int64
+	_ = s.rows(ctx, func() error {
+		octets.Most = append(octets.Most, fair.Use{Identity: string(name), Used: int(used)})
+		return nil
+	}, call{topOwners, []any{countOwner}}, &name, &used)
+	return []fair.Pool{octets, s.queue.Pool()}
+}
