@@ -19,3 +19,7 @@ soak-relay: ## kill publishers, consumers and swpd at random moments under load 
 .PHONY: soak-federation
 soak-federation: ## two organisations for SOAK: kill both swpd and all clients at random moments, and disturb their link
 	$(CRASH) -run ST01Federation ./test/crash
+
+.PHONY: soak-cluster
+soak-cluster: ## several swpd on one PostgreSQL for SOAK: kill, suspend and drain the active one, and kill the database
+	$(CRASH) -run ST01Nodes ./test/crash

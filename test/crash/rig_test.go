@@ -61,12 +61,17 @@ type rig struct {
 	file   string     // configuration
 	opened *exchanges // notes what clients of this process do; nil: nobody does
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	*process
+	addrs map[string]string // by scheme; nil while it is down
+	lives []life
+}
+
+// process is a swpd that was started.
+type process struct {
 	cmd   *exec.Cmd
 	log   *logTail
 	ended chan struct{}
-	addrs map[string]string // by scheme; nil while it is down
-	lives []life
 }
 
 // newRig prepares a swpd whose data lives in the directory data. extra is added
@@ -102,40 +107,66 @@ func newRigOf(t *testing.T, dir, identity, data, extra string) *rig {
 
 // launch starts swpd and returns at once.
 func (r *rig) launch() error {
-	path, err := program()
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(r.dir, addressFile)
-	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	cmd := exec.Command(path, "run", "--config", r.file, "--addr-file", file)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	whole, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	log := new(logTail)
-	cmd.Stderr = io.MultiWriter(whole, log)
 	began := life{from: clock()}
-	if err := cmd.Start(); err != nil {
+	if err := r.forget(); err != nil {
 		return err
 	}
-	ended := make(chan struct{})
+	p, err := r.spawn()
+	if err != nil {
+		return err
+	}
 	go func() {
-		_ = cmd.Wait()
-		_ = whole.Close()
-		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
-			r.t.Errorf("swpd has ended by itself: %s: %s", cmd.ProcessState, log)
+		<-p.ended
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+			r.t.Errorf("swpd has ended by itself: %s: %s", p.cmd.ProcessState, p.log)
 		}
-		close(ended)
 	}()
+	r.take(p, began)
+	return nil
+}
+
+// take makes a process the swpd of the rig.
+func (r *rig) take(p *process, began life) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cmd, r.log, r.ended = cmd, log, ended
+	r.process = p
 	r.lives = append(r.lives, began)
-	return nil
+}
+
+// forget removes the addresses of an earlier process.
+func (r *rig) forget() error {
+	err := os.Remove(filepath.Join(r.dir, addressFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// spawn starts a process with additions to the environment.
+func (r *rig) spawn(env ...string) (*process, error) {
+	path, err := program()
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(r.dir, addressFile)
+	p := &process{cmd: exec.Command(path, "run", "--config", r.file, "--addr-file", file), log: new(logTail), ended: make(chan struct{})}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.Env = append(os.Environ(), env...)
+	whole, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p.cmd.Stderr = io.MultiWriter(whole, p.log)
+	if err := p.cmd.Start(); err != nil {
+		_ = whole.Close()
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		_ = whole.Close()
+		close(p.ended)
+	}()
+	return p, nil
 }
 
 // start starts swpd, waits until it says that it is ready, and returns how long
@@ -145,17 +176,23 @@ func (r *rig) start() (time.Duration, error) {
 	if err := r.launch(); err != nil {
 		return 0, err
 	}
-	for time.Since(began) < startPatience {
+	err := r.await()
+	return time.Since(began), err
+}
+
+// await waits until swpd is ready.
+func (r *rig) await() error {
+	for late := time.Now().Add(startPatience); time.Now().Before(late); {
 		if r.ready() {
-			return time.Since(began), nil
+			return nil
 		}
 		select {
 		case <-r.ended:
-			return 0, fmt.Errorf("swpd ended before it was ready: %s", r.log)
+			return fmt.Errorf("swpd ended before it was ready: %s", r.log)
 		case <-time.After(2 * time.Millisecond): // another process is awaited
 		}
 	}
-	return 0, fmt.Errorf("swpd is not ready after %v: %s", startPatience, r.log)
+	return fmt.Errorf("swpd is not ready after %v: %s", startPatience, r.log)
 }
 
 // ready asks swpd, once it has said where it listens.
@@ -203,15 +240,15 @@ func addresses(dir string) map[string]string {
 // kill ends swpd as nothing can keep it from: SIGKILL.
 func (r *rig) kill() {
 	r.mu.Lock()
-	cmd, ended := r.cmd, r.ended
+	p := r.process
 	r.addrs = nil
 	r.mu.Unlock()
-	if cmd == nil {
+	if p == nil {
 		return
 	}
 	killed := span{from: clock()}
-	_ = cmd.Process.Kill()
-	<-ended
+	_ = p.cmd.Process.Kill()
+	<-p.ended
 	killed.to = clock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
