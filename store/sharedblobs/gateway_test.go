@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/store/sharedblobs"
 )
 
@@ -47,6 +48,9 @@ var program = sync.OnceValues(func() (string, error) {
 // newGateway starts a gateway, which ends with the test.
 func newGateway(t testing.TB, args ...string) *gateway {
 	t.Helper()
+	if !effort.Long() {
+		t.Skip("it is a long test, because versitygw is built for minutes the first time; the same runs on a directory")
+	}
 	if _, err := program(); err != nil {
 		t.Skipf("versitygw cannot be built: %v", err)
 	}
