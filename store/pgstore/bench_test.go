@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/internal/pgtest"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/pgstore"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/internal/pgtest"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/pgstore"
 )
 

@@ -178,7 +178,7 @@ const (
 		VALUES ($1, 1, 0, $2, clock_timestamp(), CASE WHEN $3 THEN pg_postmaster_start_time() END)
 		ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, address = EXCLUDED.address, heartbeat = EXCLUDED.heartbeat, server = EXCLUDED.server
 		RETURNING id, epoch, batch`
-	lockedNode = `UPDATE node SET server = pg_postmaster_start_time() WHERE id = $1 AND epoch = $2`
+	lockedNode  = `UPDATE node SET server = pg_postmaster_start_time() WHERE id = $1 AND epoch = $2`
 	othersAlive = `SELECT (SELECT now FROM clock), EXISTS (SELECT FROM node WHERE id <> $1 AND heartbeat > clock_timestamp() - $2::interval),
 		(SELECT written FROM state)`
 	settleBatch = `UPDATE node SET batch = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
@@ -199,7 +199,9 @@ type Held struct {
 	Address string // Options.Address of the other process
 }
 
-func (h *Held) Error() string { return fmt.Sprintf("%v: node %q at %q", store.ErrLocked, h.Node, h.Address) }
+func (h *Held) Error() string {
+	return fmt.Sprintf("%v: node %q at %q", store.ErrLocked, h.Node, h.Address)
+}
 
 func (h *Held) Unwrap() error { return store.ErrLocked }
 

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/internal/pgtest"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/pgstore"
 	"github.com/slimwire/swp/store/storetest"
 )
