@@ -156,7 +156,7 @@ func (n *nodes) suspended() time.Duration {
 	}
 	took := time.Since(began)
 	_ = old.cmd.Process.Signal(syscall.SIGCONT)
-	n.leaves(old, "another node has taken the store over")
+	n.leaves(old, "swpd: another process has taken over this node")
 	ending.to = clock()
 	n.lives[len(n.lives)-2].killed = ending
 	n.spares = append(n.spares, n.add())
