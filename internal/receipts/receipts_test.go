@@ -62,7 +62,7 @@ func newEnd(t testing.TB, name string) *end {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
-		URIs: []*url.URL{u}, IsCA: true, BasicConstraintsValid: true,
+		URIs: []*url.URL{u},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
