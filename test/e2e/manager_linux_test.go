@@ -87,6 +87,9 @@ func ended(t *testing.T, cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
+// servingNotice is what swpd tells the service manager when it serves.
+const servingNotice = "READY=1\nSTATUS=serving"
+
 // Connections that come before swpd runs, and while the last one drains, wait in the sockets
 // of the service manager, over TLS and QUIC, and the next one serves them.
 func TestConnectionsWaitInPassedSocketsDuringARestart(t *testing.T) {
@@ -135,8 +138,8 @@ func TestConnectionsWaitInPassedSocketsDuringARestart(t *testing.T) {
 	}
 	serving := func() *exec.Cmd {
 		cmd := m.start(t)
-		if got := m.notice(t); got != "READY=1" {
-			t.Fatalf("%q, want READY=1", got)
+		if got := m.notice(t); got != servingNotice {
+			t.Fatalf("%q, want %q", got, servingNotice)
 		}
 		return cmd
 	}
@@ -226,8 +229,8 @@ func TestPassedSocketsOfTheHTTPFrontAndAdmin(t *testing.T) {
 	m := newManaged(t, files...)
 	m.configure(t, n.dir, "listeners: [{address: \"swp+tls://127.0.0.1:0\"}]\nadmin: "+at[0]+"\nhttp: {address: \""+at[1]+"\", anonymous: anyone}\n")
 	cmd := m.start(t)
-	if got := m.notice(t); got != "READY=1" {
-		t.Fatalf("%q, want READY=1", got)
+	if got := m.notice(t); got != servingNotice {
+		t.Fatalf("%q, want %q", got, servingNotice)
 	}
 	if out := run(t, m.bin+"/swpd", "status", "--config", m.file); !strings.Contains(out, at[1]) {
 		t.Errorf("swpd status, which asks the passed socket, does not show the other one, %s:\n%s", at[1], out)
@@ -257,8 +260,8 @@ func TestAdminIsAUnixSocket(t *testing.T) {
 		m := newManaged(t, files...)
 		m.configure(t, n.dir, "listeners: [{address: \"swp+tls://127.0.0.1:0\"}]\nadmin: unix:"+socket+"\n")
 		cmd := m.start(t)
-		if got := m.notice(t); got != "READY=1" {
-			t.Fatalf("%q, want READY=1", got)
+		if got := m.notice(t); got != servingNotice {
+			t.Fatalf("%q, want %q", got, servingNotice)
 		}
 		info, err := os.Stat(socket)
 		if err != nil {
