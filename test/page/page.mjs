@@ -92,12 +92,12 @@ const go = (page, view) => page.click(`nav a[href="#${view}"]`);
 
 // press clicks an element. One of a table is replaced each second, so it may be gone before the click.
 async function press(page, select) {
-  for (;;) {
+  for (let left = 20; ; left--) {
     await page.waitForSelector(select, soon);
     try {
       return await page.click(select);
     } catch (error) {
-      if (!error.message.includes("detached")) throw error;
+      if (left === 0 || !/detached|not clickable/.test(error.message)) throw error;
     }
   }
 }
