@@ -3,8 +3,6 @@ package filestore
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
+	"github.com/slimwire/swp/store/internal/lines"
 )
 
 var noExpiry time.Time
@@ -19,7 +18,10 @@ var noExpiry time.Time
 // Begin implements store.Blobs.
 func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error)) {
 	s.submit(name, owner, len(tag)+len(note), operation{do: func(it *item, buf []byte) (bool, error) {
-		if err := checkSizes(name, owner, tag, note); err != nil {
+		if name == "" {
+			return false, errName
+		}
+		if err := lines.CheckSizes(name, owner, tag, note); err != nil {
 			return false, err
 		}
 		if it.live(s.clock.Now()) != nil {
@@ -35,7 +37,7 @@ func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle ti
 }
 
 func (s *Store) begin(it *item, r *record, size uint64, note, buf []byte) (bool, error) {
-	if err := s.makeRoom(r.owner, addUp(uint64(len(note)), size), 1); err != nil {
+	if err := s.makeRoom(r.owner, lines.AddUp(uint64(len(note)), size), 1); err != nil {
 		return false, err
 	}
 	if err := s.take(r.owner, uint64(len(note)), 1); err != nil {
@@ -206,31 +208,3 @@ func (s *Store) drop(r *record) {
 }
 
 var errName = errors.New("filestore: the name is empty")
-
-func checkSizes(name, owner string, tag, note []byte) error {
-	if name == "" {
-		return errName
-	}
-	for _, f := range []struct {
-		what        string
-		size, limit int
-	}{
-		{"name", len(name), store.MaxName},
-		{"owner", len(owner), store.MaxOwner},
-		{"tag", len(tag), store.MaxTag},
-		{"note", len(note), store.MaxNote},
-	} {
-		if f.size > f.limit {
-			return fmt.Errorf("%w: %s of %d octets, limit %d", store.ErrTooLarge, f.what, f.size, f.limit)
-		}
-	}
-	return nil
-}
-
-// addUp adds without overflow.
-func addUp(a, b uint64) uint64 {
-	if a > math.MaxUint64-b {
-		return math.MaxUint64
-	}
-	return a + b
-}

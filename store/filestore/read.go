@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
+	"github.com/slimwire/swp/store/internal/lines"
 )
 
 // ReadAt implements store.Blobs.
@@ -17,8 +18,8 @@ func (s *Store) ReadAt(ctx context.Context, name string, version uint64, p []byt
 	if r == nil || r.version != version {
 		return 0, false, s.whyMissing(name, version)
 	}
-	from := addUp(uint64(r.note), at)
-	return s.read(ctx, name, r, p, from, min(addUp(from, uint64(len(p))), r.Size))
+	from := lines.AddUp(uint64(r.note), at)
+	return s.read(ctx, name, r, p, from, min(lines.AddUp(from, uint64(len(p))), r.Size))
 }
 
 // Note implements store.Blobs.

@@ -2,30 +2,21 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/gather"
 )
 
 // statsWait limits the wait of Stats for the database.
 const statsWait = time.Second
 
-// figures are for metrics, of this process.
+// figures are for metrics.
 type figures struct {
-	commits, operations, failed, swept, damaged atomic.Uint64
-	shared                                      atomic.Pointer[store.Stats] // those of all nodes, when they were last read
-}
-
-// count counts a batch.
-func (c *figures) count(err error, operations int) {
-	if errors.Is(err, store.ErrUnavailable) {
-		c.failed.Add(uint64(operations))
-		return
-	}
-	c.operations.Add(uint64(operations))
+	gather.Counters                             // of this process
+	shared          atomic.Pointer[store.Stats] // of the database, when it was last read
 }
 
 const sharedStats = `SELECT
@@ -44,14 +35,10 @@ func (s *Store) Stats() store.Stats {
 	if err == nil {
 		s.stats.shared.Store(found)
 	}
-	var stats store.Stats
+	stats := s.queue.Stats(&s.stats.Counters)
 	if last := s.stats.shared.Load(); last != nil {
-		stats = *last
+		stats.Used, stats.FileSize, stats.Queues, stats.Items = last.Used, last.FileSize, last.Queues, last.Items
 	}
-	c := &s.stats
-	stats.Commits, stats.Operations, stats.Failed = c.commits.Load(), c.operations.Load(), c.failed.Load()
-	stats.Swept, stats.Damaged, stats.Refused = c.swept.Load(), c.damaged.Load(), s.queue.Refused()
-	stats.Queued, stats.QueuedOctets = s.queue.Load()
 	return stats
 }
 

@@ -174,7 +174,7 @@ func (s *Store) notice(format string, args ...any) {
 }
 
 func (s *Store) damaged(format string, args ...any) error {
-	s.stats.damaged.Add(1)
+	s.stats.Damaged.Add(1)
 	return fmt.Errorf("%w: %s: %s", store.ErrDamaged, s.server.name, fmt.Sprintf(format, args...))
 }
 

@@ -89,7 +89,7 @@ func (w *writer) write(ops []*op) {
 	err := w.commit(ops)
 	switch {
 	case err == nil:
-		w.s.stats.commits.Add(1)
+		w.s.stats.Commits.Add(1)
 		for i, o := range ops {
 			w.errs[i] = o.err
 		}
@@ -108,7 +108,7 @@ func (w *writer) write(ops []*op) {
 			w.errs[i] = err
 		}
 	}
-	w.s.stats.count(err, len(ops))
+	w.s.stats.Count(err, len(ops))
 	w.s.queue.Tell(ops, w.errs)
 }
 
@@ -308,7 +308,7 @@ func (w *writer) idle(busy bool) time.Duration {
 		}
 		return err
 	})
-	w.s.stats.swept.Add(uint64(n))
+	w.s.stats.Swept.Add(uint64(n))
 	if n >= int64(rows) {
 		w.sweepNow = true
 		return 0

@@ -3,17 +3,18 @@ package sharedblobs
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"math"
 	"time"
 
-	"github.com/slimwire/swp/store"
+	"github.com/slimwire/swp/store/internal/lines"
 )
 
 // Begin implements store.Blobs.
 func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle time.Duration, done func(made bool, err error)) {
 	s.submit(name, owner, len(tag)+len(note), operation{do: func(t *turn) (bool, error) {
-		if err := checkSizes(name, owner, tag, note); err != nil {
+		if name == "" {
+			return false, errName
+		}
+		if err := lines.CheckSizes(name, owner, tag, note); err != nil {
 			return false, err
 		}
 		now := s.clock.Now()
@@ -32,7 +33,7 @@ func (s *Store) Begin(name, owner string, size uint64, tag, note []byte, idle ti
 func (t *turn) begin(c *content, size uint64, note []byte) (bool, error) {
 	old := t.entry.part
 	claim, err := t.claim(c.owner, func(room func(uint64, int) error) (uint64, int, error) {
-		return uint64(len(note)), 1, room(addUp(uint64(len(note)), size), 1)
+		return uint64(len(note)), 1, room(lines.AddUp(uint64(len(note)), size), 1)
 	}, c.expires, nil, old)
 	if err != nil {
 		return false, err
@@ -180,31 +181,3 @@ func (t *turn) remove(gone, part, blob *content) (bool, error) {
 }
 
 var errName = errors.New("sharedblobs: the name is empty")
-
-func checkSizes(name, owner string, tag, note []byte) error {
-	if name == "" {
-		return errName
-	}
-	for _, f := range []struct {
-		what        string
-		size, limit int
-	}{
-		{"name", len(name), store.MaxName},
-		{"owner", len(owner), store.MaxOwner},
-		{"tag", len(tag), store.MaxTag},
-		{"note", len(note), store.MaxNote},
-	} {
-		if f.size > f.limit {
-			return fmt.Errorf("%w: %s of %d octets, limit %d", store.ErrTooLarge, f.what, f.size, f.limit)
-		}
-	}
-	return nil
-}
-
-// addUp adds without overflow.
-func addUp(a, b uint64) uint64 {
-	if a > math.MaxUint64-b {
-		return math.MaxUint64
-	}
-	return a + b
-}

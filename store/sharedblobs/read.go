@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
+	"github.com/slimwire/swp/store/internal/lines"
 )
 
 // Part implements store.Blobs. It waits for the records, see Blob.
@@ -61,8 +62,8 @@ func (s *Store) knownDamaged(name string, version uint64) bool {
 // ReadAt implements store.Blobs.
 func (s *Store) ReadAt(ctx context.Context, name string, version uint64, p []byte, at uint64) (n int, found bool, err error) {
 	return s.read(ctx, name, version, func(c *content) (p2 []byte, from, to uint64) {
-		from = addUp(uint64(c.note), at)
-		return p, from, min(addUp(from, uint64(len(p))), c.size())
+		from = lines.AddUp(uint64(c.note), at)
+		return p, from, min(lines.AddUp(from, uint64(len(p))), c.size())
 	})
 }
 

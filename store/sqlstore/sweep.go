@@ -124,7 +124,7 @@ func (w *writer) sweepGarbage(limit int) error {
 	if err == nil && !more {
 		_, err = w.conn.exec(deleteGarbage, log)
 	}
-	w.s.stats.swept.Add(uint64(swept))
+	w.s.stats.Swept.Add(uint64(swept))
 	return err
 }
 
@@ -227,7 +227,7 @@ func (w *writer) sweepExpired(list string, after []driver.Value, limit int, remo
 	if max(len(due), swept) >= limit {
 		w.due(w.now)
 	}
-	w.s.stats.swept.Add(uint64(swept))
+	w.s.stats.Swept.Add(uint64(swept))
 	return nil
 }
 

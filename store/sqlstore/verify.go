@@ -326,7 +326,7 @@ func (b scrubber) log(id int64) (*log, error) {
 func (s *Store) damaged(format string, args ...any) error {
 	err := fmt.Errorf("%w: %s: %w", store.ErrDamaged, s.name(), fmt.Errorf(format, args...))
 	s.damage.CompareAndSwap(nil, &err)
-	if s.stats.damaged.Add(1) <= noticed {
+	if s.stats.Damaged.Add(1) <= noticed {
 		s.notice("%v", err)
 	}
 	return err

@@ -133,7 +133,7 @@ func (w *writer) batch(ops []operation) {
 			w.errs[i] = err
 		}
 	}
-	w.s.stats.count(err, len(ops))
+	w.s.stats.Count(err, len(ops))
 	w.noteRoom(ops, err)
 	w.s.queue.Tell(ops, w.errs)
 }
@@ -259,7 +259,7 @@ func (w *writer) committed() {
 	}
 	w.s.stats.show(w.lines.settled)
 	w.s.stats.used.Store(w.owners.total)
-	w.s.stats.commits.Add(1)
+	w.s.stats.Commits.Add(1)
 	if w.s.file == "" {
 		return
 	}

@@ -212,9 +212,6 @@ func (q *Queue[O]) Load() (count, octets int) {
 	return q.count.Used(), q.octets.Used()
 }
 
-// Refused returns how many operations were refused although the queue was open.
-func (q *Queue[O]) Refused() uint64 { return q.refusal.Load() }
-
 // Pool returns whose operations wait.
 func (q *Queue[O]) Pool() fair.Pool {
 	q.mu.Lock()
