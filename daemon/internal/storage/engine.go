@@ -70,11 +70,7 @@ func openEmbedded(ctx context.Context, opts *Options, commits prometheus.Observe
 	o.Committed = committed(commits)
 	o.Later = opts.later
 	o.Admit = func(get func(space, key string) ([]byte, error)) error {
-		value, err := get(spaceData, nameVersion)
-		if err == nil && value != nil {
-			err = checkVersion(value)
-		}
-		return err
+		return admit(get(spaceData, nameVersion))
 	}
 	o.Notice = notice(opts.Log)
 	if c.Store != config.StoreMemory {

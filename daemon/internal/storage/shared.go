@@ -74,7 +74,8 @@ func openShared(ctx context.Context, opts *Options, commits prometheus.Observer)
 	s, err := turn(ctx, opts, o)
 	if err == nil {
 		opts.Log.Info("shared store", zap.String("node", node), zap.String("database", s.Name()), zap.String("found", s.Found()))
-		if err = admit(ctx, s); err != nil {
+		_, version, failed := s.Get(ctx, spaceData, nameVersion)
+		if err = admit(version, failed); err != nil {
 			_ = s.Close()
 		}
 	}
@@ -108,15 +109,6 @@ func turn(ctx context.Context, opts *Options, o pgstore.Options) (*pgstore.Store
 		case <-time.After(standbyPace):
 		}
 	}
-}
-
-// admit refuses a store that a later release has written.
-func admit(ctx context.Context, s store.Records) error {
-	_, value, err := s.Get(ctx, spaceData, nameVersion)
-	if err == nil && value != nil {
-		err = checkVersion(value)
-	}
-	return err
 }
 
 // sharedFault adds to an error of Open what to do.

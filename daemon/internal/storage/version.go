@@ -38,6 +38,15 @@ func checkVersion(value []byte) error {
 	return nil
 }
 
+// admit refuses a store whose record of the version says that a later release has written it. The record
+// was read with an error, or is nil in a store without it.
+func admit(value []byte, err error) error {
+	if err == nil && value != nil {
+		err = checkVersion(value)
+	}
+	return err
+}
+
 // raise records that this release writes the data from now on.
 func (s *Storage) raise(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keyTime)
