@@ -106,6 +106,9 @@ type Octets struct{ Data []byte }
 // ErrUsed: an import needs an engine to which nothing was ever written.
 var ErrUsed = &Error{"store: not empty", "store_used", false, nil}
 
+// ErrUnfinished: a store is being filled, or that was interrupted. It has only a part of its content.
+var ErrUnfinished = &Error{"store: its content is not complete", "store_unfinished", false, nil}
+
 // limit is a value that Check compares with its limit.
 type limit struct {
 	what       string

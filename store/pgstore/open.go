@@ -66,6 +66,9 @@ func (s *Store) open(ctx context.Context) error {
 	if err := w.enter(ctx); err != nil {
 		return s.fault(err)
 	}
+	if err := w.beginFilling(ctx); err != nil {
+		return s.fault(err)
+	}
 	s.readers, err = pgxpool.NewWithConfig(ctx, pool)
 	return s.fault(err)
 }

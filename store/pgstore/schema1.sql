@@ -7,7 +7,8 @@ CREATE TABLE state (
 	id         int PRIMARY KEY CHECK (id = 1),
 	schema     int NOT NULL,
 	min_reader int NOT NULL,               -- programs from this schema on can use the database
-	written    boolean NOT NULL            -- anything was ever written
+	written    boolean NOT NULL,           -- anything was ever written
+	filling    boolean NOT NULL DEFAULT false -- it is being filled, and not complete
 );
 CREATE TABLE clock (now bigint NOT NULL);  -- one row
 INSERT INTO clock VALUES (0);

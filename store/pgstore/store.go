@@ -72,6 +72,10 @@ type Options struct {
 	// refuses it with ErrOlder.
 	Migrate bool
 
+	// Fill opens an empty database to fill it: until Filled, also after a crash, Open refuses the
+	// database with ErrUnfinished. A database that is not empty is refused with ErrUsed.
+	Fill bool
+
 	// Fenced is called, once, when another process has taken over the node. It must not block. May be
 	// nil.
 	Fenced func(error)
