@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -232,4 +233,66 @@ func FuzzReader(f *testing.F) {
 			t.Error("it does not end")
 		}
 	})
+}
+
+// digestOf returns the digest of pieces.
+func digestOf(pieces ...store.Piece) *archive.Digest {
+	d := new(archive.Digest)
+	d.Begin("section")
+	for _, p := range pieces {
+		d.Add(p)
+	}
+	return d
+}
+
+func TestADigestDependsOnEachFieldAndNotOnTheEngine(t *testing.T) {
+	whole := digestOf(all...).Sum()
+	octets := all[len(all)-1].(*store.Octets).Data
+	cut := append(all[1:len(all)-1:len(all)-1], &store.Octets{Data: octets[:7]}, &store.Octets{Data: octets[7:]})
+	if got := digestOf(cut...).Sum(); got != whole {
+		t.Errorf("with octets in two pieces, and without counters: %s, want %s", got, whole)
+	}
+	var file bytes.Buffer
+	for _, p := range digestOf(all...).Parts() {
+		_, _ = fmt.Fprintln(&file, p.Name, p.Pieces)
+	}
+	const want = "section: records of space 1\nsection: records of  1\nsection: logs of space 2\nsection: queues of space 1\nsection: blobs 1\n"
+	if file.String() != want {
+		t.Errorf("the parts are %q, want %q", file.String(), want)
+	}
+	seen := map[string]string{"": digestOf().Sum(), "all": whole}
+	for i, p := range all[1:] {
+		rest := append(all[1:i+1:i+1], all[i+2:]...)
+		if i < len(all)-2 { // octets cannot be without their blob
+			seen[fmt.Sprintf("without %T %d", p, i)] = digestOf(rest...).Sum()
+		}
+		fields := reflect.ValueOf(p).Elem()
+		for f := range fields.NumField() {
+			changed := append([]store.Piece(nil), all[1:]...)
+			other := reflect.New(fields.Type())
+			other.Elem().Set(fields)
+			switch v := other.Elem().Field(f); v.Kind() {
+			case reflect.String:
+				v.SetString(v.String() + "x")
+			case reflect.Uint64:
+				v.SetUint(v.Uint() ^ 1)
+			case reflect.Bool:
+				v.SetBool(!v.Bool())
+			default:
+				v.SetBytes(append(v.Bytes()[:v.Len():v.Len()], 'x'))
+			}
+			changed[i] = other.Interface().(store.Piece)
+			seen[fmt.Sprintf("%T %d with another %s", p, i, fields.Type().Field(f).Name)] = digestOf(changed...).Sum()
+		}
+	}
+	by := make(map[string]string)
+	for what, sum := range seen {
+		if by[sum] != "" {
+			t.Errorf("%s and %s have the same digest", what, by[sum])
+		}
+		by[sum] = what
+	}
+	if len(seen) < 40 {
+		t.Errorf("only %d digests were compared", len(seen))
+	}
 }
