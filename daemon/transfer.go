@@ -16,8 +16,17 @@ const (
 	ToolGone     = partners.Gone
 )
 
-// Transfer exports or imports the store of a configuration.
+// Transfer exports or imports the store of a configuration, or computes its digest.
 type Transfer = storage.Transfer
+
+// Copy copies a store to another one, and compares both.
+type Copy = storage.Copy
+
+// Copied is what a Copy has carried, and Digested the digest of a store.
+type (
+	Copied   = storage.Copied
+	Digested = storage.Digested
+)
 
 // AdminToken is the file in the data directory with a token for POST /backup and POST /actions/NAME of
 // the admin listener, for accounts that can read that directory.

@@ -75,3 +75,14 @@ func readMark(ctx context.Context, objects Objects) ([]byte, error) {
 	}
 	return mark[:n], err
 }
+
+// Unused returns store.ErrUsed if a store has used the objects.
+func Unused(ctx context.Context, objects Objects) error {
+	switch _, err := readMark(ctx, objects); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return unavailable(err)
+	}
+	return fmt.Errorf("%w: %s", store.ErrUsed, objects)
+}

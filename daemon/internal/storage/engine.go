@@ -28,6 +28,10 @@ type engine interface {
 
 	// setBounds takes the limits over from a configuration.
 	setBounds(c *config.Config)
+
+	// filled ends what was begun with Options.fill: the content is complete, or the engine is still
+	// empty.
+	filled(complete bool) error
 }
 
 // blobs is an engine of the octets of artifacts.
@@ -53,6 +57,9 @@ func enginesOf(c *config.Config) (
 // embedded is the engine in a file below the data directory, or in memory.
 type embedded struct{ *sqlstore.Store }
 
+// filled implements engine: the name of the directory says whether the content is complete.
+func (e embedded) filled(bool) error { return nil }
+
 func (e embedded) setBounds(c *config.Config) { e.SetBounds(embeddedBounds(c)) }
 
 // embeddedBounds returns the limits of the database.
@@ -68,7 +75,7 @@ func openEmbedded(ctx context.Context, opts *Options, commits prometheus.Observe
 	o := embeddedBounds(c)
 	o.Durability, o.AcceptDamage, o.Migrate = store.Durability(c.Durability), opts.AcceptDamage, opts.Migrate
 	o.Committed = committed(commits)
-	o.Later = opts.later
+	o.Later, o.Now = opts.later, opts.now
 	o.Admit = func(get func(space, key string) ([]byte, error)) error {
 		return admit(get(spaceData, nameVersion))
 	}
@@ -113,7 +120,7 @@ func openFiles(ctx context.Context, opts *Options, records store.Records) (blobs
 	c := opts.Config
 	o := fileBounds(c)
 	o.Records, o.Space, o.Durability, o.AcceptDamage = records, spaceArtifacts, store.Durability(c.Durability), opts.AcceptDamage
-	o.Notice = notice(opts.Log)
+	o.Notice, o.Now = notice(opts.Log), opts.now
 	if c.Store != config.StoreMemory {
 		o.Dir = filepath.Join(c.Data, dirArtifacts)
 	}

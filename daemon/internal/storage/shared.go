@@ -36,6 +36,8 @@ type shared struct {
 	data *disk.Lock // of the data directory
 }
 
+func (s shared) filled(complete bool) error { return s.Filled(complete) }
+
 func (s shared) setBounds(c *config.Config) { s.SetBounds(sharedBounds(c)) }
 
 // Close implements store.Store.
@@ -64,6 +66,7 @@ func openShared(ctx context.Context, opts *Options, commits prometheus.Observer)
 	o.DSN, o.Node, o.Address = c.Store, writerName, node
 	o.Durability, o.Migrate = store.Durability(c.Durability), opts.Migrate
 	o.Committed, o.Notice, o.Fenced = committed(commits), notice(opts.Log), opts.Ousted
+	o.Fill, o.Now = opts.fill, opts.now
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
@@ -111,6 +114,9 @@ func turn(ctx context.Context, opts *Options, o pgstore.Options) (*pgstore.Store
 	}
 }
 
+// refill says what to do about a shared store that is not complete.
+const refill = "remove the schema of the database (DROP SCHEMA swp CASCADE) and everything in cluster.artifacts, and repeat the import or the copy"
+
 // sharedFault adds to an error of Open what to do.
 func sharedFault(c *config.Config, err error) error {
 	switch {
@@ -118,6 +124,10 @@ func sharedFault(c *config.Config, err error) error {
 		return otherRelease("the store", c.Store, err)
 	case errors.Is(err, store.ErrLocked):
 		return fmt.Errorf("store: another node uses the database; stop it first: %w", err)
+	case errors.Is(err, store.ErrUnfinished):
+		return fmt.Errorf("store: an import or a copy was interrupted; %s: %w", refill, err)
+	case errors.Is(err, store.ErrUsed):
+		return fmt.Errorf("store: an import and a copy need a database without a store: %w", err)
 	case errors.Is(err, store.ErrFull):
 		return fmt.Errorf("store: the volume of the database is full; make room on it: %w", err)
 	case errors.Is(err, store.ErrUnavailable):
@@ -143,7 +153,7 @@ func sharedFileBounds(c *config.Config) sharedblobs.Options {
 func openSharedFiles(ctx context.Context, opts *Options, records store.Records) (blobs, error) {
 	c := opts.Config
 	o := sharedFileBounds(c)
-	o.Records, o.Space, o.Notice = records, spaceArtifacts, notice(opts.Log)
+	o.Records, o.Space, o.Notice, o.Now = records, spaceArtifacts, notice(opts.Log), opts.now
 	var err error
 	if o.Objects, err = openPlace(c.Cluster.Artifacts); err != nil {
 		return nil, fmt.Errorf("cluster.artifacts: %w", err)
@@ -154,6 +164,18 @@ func openSharedFiles(ctx context.Context, opts *Options, records store.Records) 
 		return nil, fmt.Errorf("cluster.artifacts: the artifacts in %s cannot be opened: %w", o.Objects, err)
 	}
 	return sharedFiles{f}, nil
+}
+
+// placeIsEmpty returns an error unless the place that cluster.artifacts names holds nothing of a store.
+func placeIsEmpty(ctx context.Context, c *config.Config) error {
+	place, err := openPlace(c.Cluster.Artifacts)
+	if err == nil {
+		err = errors.Join(sharedblobs.Unused(ctx, place), place.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("cluster.artifacts: %w", err)
+	}
+	return nil
 }
 
 // openPlace returns the place that cluster.artifacts names.

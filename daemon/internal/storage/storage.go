@@ -63,7 +63,9 @@ type Options struct {
 	Standby func(active string)
 	Ousted  func(error)
 
-	later []string // steps of a planted later release
+	later []string         // steps of a planted later release
+	now   func() time.Time // nil: time.Now
+	fill  bool             // the store is new, and is filled
 
 	// Served returns the profiles, which take over changed limits.
 	Served func() *all.Set

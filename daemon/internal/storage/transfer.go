@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -67,7 +68,13 @@ type Transfer struct {
 	Log      io.Writer         // for warnings of the store, as lines of text
 	Progress func(Transferred) // called with each piece; may be nil
 
-	t Transferred
+	t      Transferred
+	digest *archive.Digest // of what is exported; may be nil
+	starts []store.Start   // of the sections that are exported
+	now    func() time.Time
+
+	// verify is called with the complete store of an import before that counts as done. May be nil.
+	verify func(*Storage) error
 }
 
 // logger returns the log for the warnings of the store.
@@ -75,6 +82,17 @@ func (t *Transfer) logger() (log *zap.Logger, stop func()) {
 	text := new(atomic.Bool)
 	text.Store(true)
 	return boundlog.New(boundlog.Options{Level: zapcore.WarnLevel, Text: text, Output: t.Log})
+}
+
+// passed counts a piece of an export.
+func (t *Transfer) passed(p store.Piece, size int64) {
+	if s, is := p.(*store.Start); is {
+		t.starts = append(t.starts, *s)
+	}
+	if t.digest != nil {
+		t.digest.Add(p)
+	}
+	t.step(p, size)
 }
 
 func (t *Transfer) step(p store.Piece, size int64) {
@@ -94,25 +112,36 @@ type carrier interface {
 // Export writes the content of the store and its artifacts in the format of package archive. Import
 // refuses the file unless Export returned without an error.
 func (t *Transfer) Export(ctx context.Context, to io.Writer) (done Transferred, err error) {
-	if err := t.locate(); err != nil {
+	s, end, err := t.open(ctx)
+	if err != nil {
 		return done, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	return s.export(ctx, to, t)
+}
+
+// open opens the existing store of the configuration, and returns how to close it.
+func (t *Transfer) open(ctx context.Context) (s *Storage, end func() error, err error) {
+	if err := t.locate(); err != nil {
+		return nil, nil, err
 	}
 	if !t.Config.Clustered() {
 		switch there, err := used(filepath.Join(t.Config.Data, dirStore)); {
 		case err != nil:
-			return done, err
+			return nil, nil, err
 		case !there:
-			return done, fmt.Errorf("data: there is no store in %s", t.Config.Data)
+			return nil, nil, fmt.Errorf("data: there is no store in %s", t.Config.Data)
 		}
 	}
 	log, stop := t.logger()
-	defer stop()
-	s, err := Open(ctx, Options{Config: t.Config, Log: log})
-	if err != nil {
-		return done, err
+	if s, err = Open(ctx, Options{Config: t.Config, Log: log, now: t.now}); err != nil {
+		stop()
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return s.export(ctx, to, t)
+	return s, func() error {
+		defer stop()
+		return s.Close()
+	}, nil
 }
 
 // Backup is Export of the store while it is used: everything that was acknowledged before the call is
@@ -141,12 +170,15 @@ func (s *Storage) export(ctx context.Context, to io.Writer, t *Transfer) (Transf
 		if err := w.Begin(name); err != nil {
 			return err
 		}
+		if t.digest != nil {
+			t.digest.Begin(name)
+		}
 		err := from.Export(ctx, func(p store.Piece) error {
 			if r, is := p.(*store.Record); is && slices.Contains(private, r.Space) {
 				return nil
 			}
 			err := w.Write(p)
-			t.step(p, w.Size())
+			t.passed(p, w.Size())
 			return err
 		})
 		if err != nil {
@@ -181,14 +213,14 @@ func (t *Transfer) locate() error {
 
 // Import makes the store and its artifacts of an export. There must be none. It uses a separate
 // directory until all was read: after an error there is no store. A shared store is as empty after an
-// error as before, but its artifacts may hold a part of the import.
+// error as before, or, if its artifacts hold a part of the import, is refused by Open.
 func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred, err error) {
 	if err := t.locate(); err != nil {
 		return done, err
 	}
 	if t.Config.Clustered() {
 		if err := t.fill(ctx, t.Config.Data, from); err != nil {
-			return done, fmt.Errorf("the import is not complete: %w", err)
+			return done, err
 		}
 		return t.t, nil
 	}
@@ -208,7 +240,7 @@ func (t *Transfer) Import(ctx context.Context, from io.Reader) (done Transferred
 	staging := filepath.Join(dir, dirStaging)
 	switch err := os.Mkdir(staging, 0o700); {
 	case errors.Is(err, fs.ErrExist):
-		return done, fmt.Errorf("data: another import runs or was killed; if none runs, remove %s", staging)
+		return done, fmt.Errorf("data: another import or copy runs or was killed; if none runs, remove %s", staging)
 	case err != nil:
 		return done, fmt.Errorf("data: %w", err)
 	}
@@ -252,7 +284,7 @@ func unfinished(dir string) error {
 	if there, err := used(filepath.Join(dir, dirStore)); there || err != nil {
 		return err
 	}
-	return fmt.Errorf("data: there is no store in %s, because swpd store import runs or was killed; wait for it, or remove %s and import again", dir, staging)
+	return fmt.Errorf("data: there is no store in %s, because swpd store import or copy runs or was killed; wait for it, or remove %s and repeat it", dir, staging)
 }
 
 // move renames a directory. An empty one may have the name.
@@ -270,7 +302,12 @@ func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err er
 	c.Data = dir
 	log, stop := t.logger()
 	defer stop()
-	opts := &Options{Config: &c, Log: log}
+	opts := &Options{Config: &c, Log: log, now: t.now, fill: true}
+	if c.Clustered() {
+		if err := placeIsEmpty(ctx, &c); err != nil {
+			return err
+		}
+	}
 	open, openBlobs := enginesOf(&c)
 	engine, err := open(ctx, opts, newCommits())
 	if err != nil {
@@ -279,14 +316,25 @@ func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err er
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	r := archive.NewReader(from)
 	if err := t.take(ctx, r, sectionStore, engine); err != nil {
+		return errors.Join(err, engine.filled(false))
+	}
+	err = t.fillArtifacts(ctx, r, &Storage{engine: engine, conf: &c}, func() (blobs, error) { return openBlobs(ctx, opts, engine) })
+	if err == nil {
+		err = engine.filled(true)
+	}
+	if err != nil && c.Clustered() {
+		return fmt.Errorf("the content is not complete, and swpd does not start on it; %s: %w", refill, err)
+	}
+	return err
+}
+
+// fillArtifacts imports the artifacts of a store, and reads the end of the export.
+func (t *Transfer) fillArtifacts(ctx context.Context, r *archive.Reader, to *Storage, open func() (blobs, error)) (err error) {
+	if to.blobs, err = open(); err != nil {
 		return err
 	}
-	artifacts, err := openBlobs(ctx, opts, engine)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, artifacts.Close()) }()
-	if err := t.take(ctx, r, sectionArtifacts, artifacts); err != nil {
+	defer func() { err = errors.Join(err, to.blobs.Close()) }()
+	if err := t.take(ctx, r, sectionArtifacts, to.blobs); err != nil {
 		return err
 	}
 	name, err := r.Section()
@@ -297,6 +345,9 @@ func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err er
 		return err
 	}
 	t.t.Bytes = r.Size()
+	if t.verify != nil {
+		return t.verify(to)
+	}
 	return nil
 }
 

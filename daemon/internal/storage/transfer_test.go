@@ -179,7 +179,7 @@ func TestAnImportNeedsADirectoryWithoutAStore(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(other, dirStaging), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := transfer(t, other).Import(t.Context(), bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), "another import runs or was killed") {
+	if _, err := transfer(t, other).Import(t.Context(), bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), "another import or copy runs or was killed") {
 		t.Errorf("beside another import: %v", err)
 	}
 }

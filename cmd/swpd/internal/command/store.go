@@ -21,25 +21,27 @@ import (
 func newStore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
-		Short: "List and change stored data, export and import the store",
+		Short: "List and change stored data; export, import and copy the store",
 		Long: `List the stored data of a running swpd, and change it: retry, refuse and drop deliveries, cancel
 tasks, delete artifacts, states and cursors.
 
-Export writes the content of the store to a file, and import makes a store from such a file. The file has
-everything in the store and all artifacts: tasks, outcomes, events, deliveries, states,
-credentials and keys of the endpoint. Keep it as secret as the data directory. It does not
-depend on the kind of the store. It has neither the audit trail nor the certificates.`,
+Export writes the content of the store to a file, import makes a store from such a file, and copy
+makes one from another store. The file has everything in the store and all artifacts: tasks,
+outcomes, events, deliveries, states, credentials and keys of the endpoint. Keep it as secret as
+the data directory. It does not depend on the kind of the store. It has neither the audit trail
+nor the certificates.`,
 		Example: `  swpd store topics
   swpd store dead --name "orders/**" --state rejected
   swpd store dead retry spiffe://example.org/agents/planner 6f72646572
   swpd store export --config swpd.yaml --to store.swp
   swpd store import --config new.yaml store.swp
-  swpd store export --config swpd.yaml | ssh backup.example 'cat > store.swp'`,
+  swpd store export --config swpd.yaml | ssh backup.example 'cat > store.swp'
+  swpd store copy --from swpd.yaml --to shared.yaml`,
 	}
 	for _, kind := range daemon.StoredKinds() {
 		cmd.AddCommand(newStored(kind))
 	}
-	cmd.AddCommand(newStoreExport(), newStoreImport())
+	cmd.AddCommand(newStoreExport(), newStoreImport(), newStoreCopy(), newStoreDigest())
 	return cmd
 }
 
