@@ -161,6 +161,7 @@ var rules = []rule{
 	{"daemon/...", []string{"..."}, []string{
 		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",
 	}, "configuration, logs and certificates, for the daemon and its parts"},
+	{"test/cluster/...", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk"}, "several swpd, and those who work with them"},
 	{"test/stranger", nil, nil, "a peer written from the documents alone"},
 	{"examples/...", []string{"..."}, []string{"github.com/modelcontextprotocol/go-sdk", "github.com/a2aproject/a2a-go"}, "programs written as others would"},
 	{"cmd/internal/cli/clitest", []string{"cmd/internal/cli"}, []string{"github.com/rogpeppe/go-internal", "github.com/spf13/cobra"}, "programs in the process of their scripts, and the examples that users are shown"},

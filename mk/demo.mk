@@ -19,6 +19,11 @@ demo-federation: ## two organisations: each profile across both, one killed in t
 	@$(build-for) ./examples/mcp-modern
 	@scripts/federation.sh $(abspath $(BIN))
 
+.PHONY: demo-cluster
+demo-cluster: ## three swpd on PostgreSQL and their clients: nodes are killed and replaced, the database restarted, nothing is lost
+	@$(build-for) ./test/cluster/clusterdemo
+	@$(BIN)/clusterdemo -swpd $(BIN)/swpd
+
 .PHONY: demo-sdl
 demo-sdl: ## a signed and encrypted request, answered by an MCP tool once and never again
 	@$(build-for) ./examples/mcp-modern
