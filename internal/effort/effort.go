@@ -15,7 +15,8 @@
 //   - the first hour is run as the documents print it, the conformance targets and their
 //     archive, the stores at durability process, and the crash test of two organisations
 //     (Release);
-//   - a store of 400 MiB is migrated, once interrupted, with its time and memory (Release).
+//   - a store of 400 MiB is migrated, once interrupted, and one is copied to PostgreSQL and back, with
+//     time and memory (Release).
 package effort
 
 import (
