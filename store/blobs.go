@@ -52,16 +52,13 @@ type Blobs interface {
 	// version, and also removes a damaged blob. removed is false if there is no such blob.
 	Remove(name string, was uint64, done func(removed bool, err error))
 
-	// Part returns the durable state of a part: its length, the mark of the last Append, and
-	// its tag, which must not be modified. ok is false if there is no part. It does not wait,
-	// except in an engine of several processes: that reads a record, and ok is also false if
-	// the record cannot be read.
-	Part(name string) (held, mark uint64, tag []byte, ok bool)
+	// Part returns the durable state of a part. found is false without one. An engine of several
+	// processes waits for a record until ctx ends, and returns an error if it cannot read it.
+	Part(ctx context.Context, name string) (p PartInfo, found bool, err error)
 
-	// Blob returns the metadata of a blob, and waits like Part. The version is larger than the
-	// version of every blob sealed before. mark is the mark of the last Append. A blob
-	// known to be damaged is reported as missing.
-	Blob(name string) (version, size, mark uint64, tag []byte, ok bool)
+	// Blob returns the metadata of a blob, and waits like Part. A blob known to be damaged is
+	// reported as missing.
+	Blob(ctx context.Context, name string) (b BlobInfo, found bool, err error)
 
 	// ReadAt reads octets of a blob from position at into p, up to the end of the blob.
 	// Octets with a wrong checksum are not returned: the error is ErrDamaged. found is
@@ -85,11 +82,19 @@ type Blobs interface {
 	io.Closer
 }
 
-// BlobInfo is one result of Scan.
+// PartInfo is the state of a part.
+type PartInfo struct {
+	Held uint64 // octets
+	Mark uint64 // of the last Append
+	Tag  []byte // must not be modified
+}
+
+// BlobInfo is the metadata of a blob.
 type BlobInfo struct {
 	Name    string
-	Version uint64
+	Version uint64 // larger than the version of every blob sealed before
 	Size    uint64 // octets
+	Mark    uint64 // of the last Append
 	Sealed  time.Time
 	Tag     []byte // must not be modified
 }

@@ -1,6 +1,8 @@
 package artifact
 
 import (
+	"context"
+
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -28,15 +30,15 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 	case !s.opts.Access.Allowed(identity, s.profile.Name, "offer", id):
 		return errHidden
 	}
-	s.uploads.mu.Lock()
-	defer s.uploads.mu.Unlock()
-	up, err := s.current(name)
+	up, err := s.lockUploads(w.Context(), name)
 	if err != nil {
-		if s.isEnd(name, &m) {
-			return w.Finish(ackAnswer(m.ArtifactID, m.ChunkIndex))
-		}
 		return err
 	}
+	if up == nil {
+		s.uploads.mu.Unlock()
+		return s.after(name, &m, w)
+	}
+	defer s.uploads.mu.Unlock()
 	switch fault := up.fits(&m); {
 	case fault == nil:
 	case m.IsTerminal && fault == errSize:
@@ -83,25 +85,45 @@ func (s *Service) chunk(req *profiles.Request, w profiles.Responder) error {
 	return nil
 }
 
-// current returns an upload, entered or not. The caller holds mu.
-func (s *Service) current(name string) (*upload, error) {
+// lockUploads locks mu, unless there is an error, and returns an upload, entered or not; nil without one.
+// The store may wait, so it is asked before. If the upload goes on in between, the store refuses the next
+// chunk.
+func (s *Service) lockUploads(ctx context.Context, name string) (*upload, error) {
+	s.uploads.mu.Lock()
 	if up := s.uploads.live[name]; up != nil {
 		return up, nil
 	}
-	held, mark, stored, ok := s.opts.Store.Part(name)
-	if !ok {
-		return nil, errUnknown
+	s.uploads.mu.Unlock()
+	p, found, err := s.opts.Store.Part(ctx, name)
+	if err != nil {
+		return nil, unavailable(err)
 	}
-	t, err := decodeTag(stored)
-	return &upload{name: name, tag: t, rank: rankOf(0, stored), next: mark, end: held, begun: true}, err
+	var stored *upload
+	if found {
+		t, err := decodeTag(p.Tag)
+		if err != nil {
+			return nil, err
+		}
+		stored = &upload{name: name, tag: t, rank: rankOf(0, p.Tag), next: p.Mark, end: p.Held, begun: true}
+	}
+	s.uploads.mu.Lock()
+	if up := s.uploads.live[name]; up != nil {
+		return up, nil
+	}
+	return stored, nil
 }
 
-// isEnd reports whether a chunk repeats the known end of a complete artifact. An uploader
-// that learned from the ACK of its OFFER that all octets are stored may continue with this
-// chunk.
-func (s *Service) isEnd(name string, m *Chunk) bool {
-	_, size, mark, _, ok := s.opts.Store.Blob(name)
-	return ok && m.IsTerminal && len(m.Data) == 0 && m.Offset == size && m.ChunkIndex == mark
+// after answers a chunk without an upload. It may repeat the known end of a complete artifact: an uploader
+// that learned from the ACK of its OFFER that all octets are stored may continue with this chunk.
+func (s *Service) after(name string, m *Chunk, w profiles.Responder) error {
+	b, found, err := s.opts.Store.Blob(w.Context(), name)
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case found && m.IsTerminal && len(m.Data) == 0 && m.Offset == b.Size && m.ChunkIndex == b.Mark:
+		return w.Finish(ackAnswer(m.ArtifactID, m.ChunkIndex))
+	}
+	return errUnknown
 }
 
 // enter counts one more operation in progress. The caller holds mu.
@@ -131,15 +153,24 @@ func (up *upload) fits(m *Chunk) error {
 	return nil
 }
 
-// seal verifies the artifact and makes it visible, and ends its operation in progress.
+// seal verifies the artifact and makes it visible, and ends its operation in progress. The caller does not
+// hold mu.
 func (s *Service) seal(up *upload, answer func(error)) {
-	if up.rank != 0 && s.rank(up.name) != up.rank {
-		// Its rank would take the place of an artifact that has become the first since.
-		s.opts.Store.Discard(up.name, func(bool, error) {
+	if up.rank != 0 {
+		b, found, err := s.opts.Store.Blob(s.ctx, up.name)
+		switch {
+		case err != nil:
 			s.uploads.finish(up, true)
-			answer(errReplaced)
-		})
-		return
+			answer(unavailable(err))
+			return
+		case !found || rankOf(b.Version, b.Tag) != up.rank:
+			// Its rank would take the place of an artifact that has become the first since.
+			s.opts.Store.Discard(up.name, func(bool, error) {
+				s.uploads.finish(up, true)
+				answer(errReplaced)
+			})
+			return
+		}
 	}
 	s.opts.Store.Seal(up.name, up.tag.sum, s.limits.Load().Retention, func(sealed bool, err error) {
 		s.uploads.finish(up, err != nil || !sealed)

@@ -114,9 +114,12 @@ type found struct {
 func (s *Service) find(ctx context.Context, identity, id string, w profiles.Responder) (*found, error) {
 	own, err := nameOf(id, identity)
 	if err == nil {
-		if version, _, _, stored, ok := s.opts.Store.Blob(own); ok {
-			t, err := decodeTag(stored)
-			return &found{own, version, t}, err
+		switch b, ok, err := s.opts.Store.Blob(ctx, own); {
+		case err != nil:
+			return nil, unavailable(err)
+		case ok:
+			t, err := decodeTag(b.Tag)
+			return &found{own, b.Version, t}, err
 		}
 	}
 	if !profiles.Allowed(w, s.opts.Access, identity, s.profile.Name, "get", id) {

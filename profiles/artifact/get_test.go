@@ -369,8 +369,8 @@ func (c *counted) ReadAt(_ context.Context, _ string, _ uint64, p []byte, _ uint
 	return len(p), true, nil
 }
 
-func (c *counted) Blob(string) (version, size, mark uint64, tag []byte, ok bool) {
-	return 1, 1 << 40, 1, append([]byte{0, 0, 1, 0, 0, 0, 0, 0}, make([]byte, 64)...), true
+func (c *counted) Blob(_ context.Context, name string) (store.BlobInfo, bool, error) {
+	return store.BlobInfo{Name: name, Version: 1, Size: 1 << 40, Mark: 1, Tag: append([]byte{0, 0, 1, 0, 0, 0, 0, 0}, make([]byte, 64)...)}, true, nil
 }
 
 func TestRS05AReaderThatDoesNotReadHoldsTwoChunks(t *testing.T) {
@@ -508,12 +508,12 @@ type slowFinds struct {
 	out map[string]chan struct{}
 }
 
-func (s *slowFinds) Blob(name string) (version, size, mark uint64, tag []byte, ok bool) {
+func (s *slowFinds) Blob(ctx context.Context, name string) (store.BlobInfo, bool, error) {
 	for who, out := range s.out {
 		if s.on.Load() && strings.Contains(name, who) {
 			s.in <- struct{}{}
 			<-out
 		}
 	}
-	return s.Blobs.Blob(name)
+	return s.Blobs.Blob(ctx, name)
 }

@@ -85,33 +85,39 @@ func (s *Service) offer(req *profiles.Request, w profiles.Responder) error {
 		return err
 	}
 	t := tagOf(&m)
+	up, err := s.lockUploads(w.Context(), name)
+	switch {
+	case err != nil:
+		return err
+	case up != nil && up.waiting > 0:
+		defer s.uploads.mu.Unlock()
+		return s.offerAgain(up, &t, req)
+	case up != nil:
+		return s.offerPart(up, &t, &m, w)
+	}
+	s.uploads.mu.Unlock()
+	b, found, err := s.opts.Store.Blob(w.Context(), name)
+	rank := uint64(0)
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case found && t.is(b.Tag):
+		// It is complete: there is nothing to send.
+		return w.Finish(heldAnswer(m.ArtifactID, b.Mark, b.Size))
+	case found:
+		rank = rankOf(b.Version, b.Tag)
+	}
 	s.uploads.mu.Lock()
 	defer s.uploads.mu.Unlock()
 	if up := s.uploads.live[name]; up != nil {
 		return s.offerAgain(up, &t, req)
 	}
-	if held, mark, stored, ok := s.opts.Store.Part(name); ok {
-		return s.offerPart(name, &t, held, mark, stored, &m, w)
-	}
-	if _, size, mark, stored, ok := s.opts.Store.Blob(name); ok && t.is(stored) {
-		// It is complete: there is nothing to send.
-		return w.Finish(heldAnswer(m.ArtifactID, mark, size))
-	}
-	up := s.uploads.add(&upload{name: name, tag: t, rank: s.rank(name), offers: []func(error){req.Defer()}})
+	up = s.uploads.add(&upload{name: name, tag: t, rank: rank, offers: []func(error){req.Defer()}})
 	note := append([]byte{}, m.Metadata...)
 	s.opts.Store.Begin(name, identity, t.size, t.encode(up.rank), note, s.limits.Load().Abandoned, func(made bool, err error) {
 		s.began(up, made, err)
 	})
 	return nil
-}
-
-// rank returns the rank of the artifact with a name, or 0 without one.
-func (s *Service) rank(name string) uint64 {
-	version, _, _, stored, ok := s.opts.Store.Blob(name)
-	if !ok {
-		return 0
-	}
-	return rankOf(version, stored)
 }
 
 // began ends the OFFERs that waited until a part was made.
@@ -148,21 +154,25 @@ func (s *Service) offerAgain(up *upload, t *tag, req *profiles.Request) error {
 // maxOffers is how many OFFERs may wait for one part to be made.
 const maxOffers = 16
 
-// offerPart handles an OFFER of an artifact that was received in part.
-func (s *Service) offerPart(name string, t *tag, held, mark uint64, stored []byte, m *Offer, w profiles.Responder) error {
+// offerPart handles an OFFER of an artifact that was received in part. The caller holds mu, which it
+// unlocks.
+func (s *Service) offerPart(up *upload, t *tag, m *Offer, w profiles.Responder) error {
+	// All octets may be stored, if the connection or the process ended before they were verified.
+	up.sealing = up.tag == *t && up.next != 0 && up.end == t.size
+	if up.sealing {
+		s.uploads.add(up)
+	}
+	s.uploads.mu.Unlock()
 	switch {
-	case !t.is(stored):
+	case up.tag != *t:
 		return errConflict()
-	case mark == 0:
-		return nil // nothing is stored: the upload begins
-	case held == t.size:
-		// All octets are stored, but the connection or the process ended before they were
-		// verified.
-		up := s.uploads.add(&upload{name: name, tag: *t, rank: rankOf(0, stored), next: mark, end: held, begun: true, sealing: true})
+	case up.sealing:
 		s.seal(up, func(error) {})
 		return errSealing
+	case up.next == 0:
+		return nil // nothing is stored: the upload begins
 	}
-	return w.Finish(heldAnswer(m.ArtifactID, mark, held))
+	return w.Finish(heldAnswer(m.ArtifactID, up.next, up.end))
 }
 
 func errConflict() error {

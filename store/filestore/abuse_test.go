@@ -36,7 +36,7 @@ func TestPR08NothingIsSetAsideForAnAnnouncedSize(t *testing.T) {
 		if made || !errors.Is(err, store.ErrQuota) {
 			t.Errorf("%s: Begin = %v, %v, want ErrQuota", name, made, err)
 		}
-		if _, _, _, ok := s.Part(name); ok {
+		if _, found, err := s.Part(t.Context(), name); found || err != nil {
 			t.Errorf("%s: there is a part", name)
 		}
 	}
@@ -121,7 +121,7 @@ func TestPR09AThousandAbandonedPartsAreReclaimed(t *testing.T) {
 		t.Errorf("Begin after a day, with all the room there is: %v, %v", made, err)
 	}
 	for i := range parts {
-		if _, _, _, ok := s.Part(fmt.Sprint("part ", i)); ok {
+		if _, found, err := s.Part(t.Context(), fmt.Sprint("part ", i)); found || err != nil {
 			t.Fatalf("part %d is there after a day", i)
 		}
 	}
@@ -234,8 +234,8 @@ func TestST03AFullVolumeRecoversByItself(t *testing.T) {
 	if err := s.Check(t.Context()); err != nil {
 		t.Errorf("Check with space again: %v", err)
 	}
-	if now, _, _, _ := s.Part("a"); now != uint64(held) {
-		t.Errorf("the part has %d octets, %d were acknowledged", now, held)
+	if p, _, _ := s.Part(t.Context(), "a"); p.Held != uint64(held) {
+		t.Errorf("the part has %d octets, %d were acknowledged", p.Held, held)
 	}
 	for ; held < len(octets); held += piece {
 		if err := grow(t, s, "a", held, octets[held:held+piece]); err != nil {
@@ -360,8 +360,8 @@ func TestST06AStalledDiskHoldsUpAndLosesNothing(t *testing.T) {
 		t.Errorf("Append at %d is acknowledged: %v, %v", o.at, o.ok, o.err)
 	default:
 	}
-	if held, _, _, _ := s.Part("a"); held != 0 {
-		t.Errorf("the part has %d octets and nothing was acknowledged", held)
+	if p, _, _ := s.Part(t.Context(), "a"); p.Held != 0 {
+		t.Errorf("the part has %d octets and nothing was acknowledged", p.Held)
 	}
 	slow.gate.Unlock()
 	for i := range waiting {

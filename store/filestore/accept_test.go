@@ -75,7 +75,7 @@ func TestST04AcceptedDamageIsLeftOutAndLaterDamageReported(t *testing.T) {
 	var notices []string
 	s = open(t, dir, filestore.Options{AcceptDamage: true, Notice: func(text string) { notices = append(notices, text) }})
 	for path, name := range map[string]string{flipped: "flipped", unread: "unreadable", part: "part"} {
-		if _, _, _, _, ok := s.Blob(name); ok {
+		if _, found, err := s.Blob(t.Context(), name); found || err != nil {
 			t.Errorf("%q is there", name)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "blobs", "lost", filepath.Base(path))); err != nil {
@@ -85,7 +85,7 @@ func TestST04AcceptedDamageIsLeftOutAndLaterDamageReported(t *testing.T) {
 			t.Errorf("notices %q, want one about %q", notices, name)
 		}
 	}
-	if _, _, _, ok := s.Part("part"); ok {
+	if _, found, err := s.Part(t.Context(), "part"); found || err != nil {
 		t.Error("the damaged part is there")
 	}
 	if got, err := read(t, s, "intact"); err != nil || !bytes.Equal(got, octets) {

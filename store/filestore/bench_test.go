@@ -75,13 +75,13 @@ func BenchmarkReadAt(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	version, _, _, _, _ := s.Blob("a")
+	blob, _, _ := s.Blob(b.Context(), "a")
 	p := make([]byte, 256<<10)
 	b.SetBytes(int64(len(p)))
 	b.ReportAllocs()
 	at := uint64(0)
 	for b.Loop() {
-		if n, _, err := s.ReadAt(b.Context(), "a", version, p, at%size); n != len(p) || err != nil {
+		if n, _, err := s.ReadAt(b.Context(), "a", blob.Version, p, at%size); n != len(p) || err != nil {
 			b.Fatal(n, err)
 		}
 		at += uint64(len(p))

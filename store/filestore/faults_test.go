@@ -82,12 +82,12 @@ func put(t testing.TB, s store.Blobs, name string, octets []byte) {
 
 func read(t testing.TB, s store.Blobs, name string) ([]byte, error) {
 	t.Helper()
-	version, size, _, _, ok := s.Blob(name)
-	if !ok {
-		return nil, errors.New("there is no such blob")
+	b, found, err := s.Blob(t.Context(), name)
+	if !found || err != nil {
+		return nil, errors.Join(errors.New("there is no such blob"), err)
 	}
-	p := make([]byte, size)
-	n, found, err := s.ReadAt(t.Context(), name, version, p, 0)
+	p := make([]byte, b.Size)
+	n, found, err := s.ReadAt(t.Context(), name, b.Version, p, 0)
 	if err == nil && (!found || n != len(p)) {
 		t.Fatalf("ReadAt: %d of %d octets, found %v", n, len(p), found)
 	}
@@ -131,14 +131,14 @@ func TestST04AFlippedBitIsNeverServed(t *testing.T) {
 		if err := os.WriteFile(file, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		version, _, _, _, _ := s.Blob("the blob")
+		blob, _, _ := s.Blob(t.Context(), "the blob")
 		for range 2 {
-			n, _, err := s.ReadAt(t.Context(), "the blob", version, make([]byte, len(octets)), 0)
+			n, _, err := s.ReadAt(t.Context(), "the blob", blob.Version, make([]byte, len(octets)), 0)
 			if !errors.Is(err, store.ErrDamaged) || n != 0 {
 				t.Errorf("octet %d: ReadAt = %d, %v, want ErrDamaged", at, n, err)
 			}
 		}
-		if _, _, _, _, ok := s.Blob("the blob"); ok {
+		if _, found, err := s.Blob(t.Context(), "the blob"); found || err != nil {
 			t.Error("Blob names a damaged one")
 		}
 		err = s.Check(t.Context())
@@ -254,7 +254,7 @@ func TestST04WhatIsMissingIsFoundAtTheStart(t *testing.T) {
 			}
 			s = open(t, dir, filestore.Options{AcceptDamage: true})
 			defer s.Close()
-			if _, _, _, _, ok := s.Blob("the blob"); ok {
+			if _, found, err := s.Blob(t.Context(), "the blob"); found || err != nil {
 				t.Error("the damaged blob is there")
 			}
 			if got, err := read(t, s, "another"); err != nil || !bytes.Equal(got, octets) {
@@ -434,11 +434,11 @@ func TestAFailedCommitHarmsNothing(t *testing.T) {
 						})
 						for at := 0; at < len(octets); at += 100_000 {
 							try(func() error {
-								held, _, _, ok := s.Part("a")
-								if !ok || held < uint64(at) {
-									t.Fatalf("the part has %d octets, %v, want %d", held, ok, at)
+								p, found, err := s.Part(t.Context(), "a")
+								if !found || err != nil || p.Held < uint64(at) {
+									t.Fatalf("the part has %d octets, %v, %v, want %d", p.Held, found, err, at)
 								}
-								if held > uint64(at) {
+								if p.Held > uint64(at) {
 									return nil // it turned out to be there
 								}
 								return grow(t, s, "a", at, octets[at:at+100_000])
@@ -452,7 +452,7 @@ func TestAFailedCommitHarmsNothing(t *testing.T) {
 							continue
 						}
 						try(func() error {
-							if _, _, _, ok := s.Part("a"); !ok {
+							if _, found, err := s.Part(t.Context(), "a"); !found || err != nil {
 								return nil // it turned out to be sealed
 							}
 							sealed, err := seal(t, s, "a", octets)
@@ -469,7 +469,7 @@ func TestAFailedCommitHarmsNothing(t *testing.T) {
 						_, err := did(t, func(done func(bool, error)) { s.Remove("a", 0, done) })
 						return err
 					})
-					if _, _, _, _, ok := s.Blob("a"); ok {
+					if _, found, err := s.Blob(t.Context(), "a"); found || err != nil {
 						t.Error("the blob is there after it was removed")
 					}
 					if left := files(t, dir); len(left) != 0 {
@@ -514,8 +514,8 @@ func TestST03AFullVolumeIsAFailureThatPasses(t *testing.T) {
 		if !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("Append beyond the limit: %v, want ErrUnavailable", err)
 		}
-		if held, _, _, _ := s.Part("a"); held != 1<<20 {
-			t.Errorf("the part has %d octets, want %d", held, 1<<20)
+		if p, _, _ := s.Part(t.Context(), "a"); p.Held != 1<<20 {
+			t.Errorf("the part has %d octets, want %d", p.Held, 1<<20)
 		}
 		if info, err := os.Stat(files(t, dir)[0]); err != nil || info.Size() > 1<<20+100 {
 			t.Errorf("the file keeps %d octets, %v", info.Size(), err)
@@ -558,10 +558,10 @@ func TestMemoryDoesNotGrowWithTheSize(t *testing.T) {
 			hash.Write(data)
 		}
 		must(t, func(done func(bool, error)) { s.Seal("a", [32]byte(hash.Sum(nil)), 0, done) })
-		version, _, _, _, _ := s.Blob("a")
+		blob, _, _ := s.Blob(t.Context(), "a")
 		p := make([]byte, 256<<10)
 		for at := 0; at < size<<20; at += len(p) {
-			if n, _, err := s.ReadAt(t.Context(), "a", version, p, uint64(at)); n != len(p) || err != nil {
+			if n, _, err := s.ReadAt(t.Context(), "a", blob.Version, p, uint64(at)); n != len(p) || err != nil {
 				t.Fatal(n, err)
 			}
 		}

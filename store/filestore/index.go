@@ -1,7 +1,11 @@
 package filestore
 
 import (
+	"context"
+	"time"
+
 	"github.com/slimwire/swp/internal/fair"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
 	"github.com/slimwire/swp/store/internal/usage"
@@ -125,24 +129,28 @@ func (it *item) intact(now int64) *record {
 }
 
 // Part implements store.Blobs.
-func (s *Store) Part(name string) (held, mark uint64, tag []byte, ok bool) {
+func (s *Store) Part(_ context.Context, name string) (p store.PartInfo, found bool, err error) {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if it := s.items[name]; it != nil {
 		if r := it.live(now); r != nil {
-			return r.held(), r.mark, r.tag, true
+			return store.PartInfo{Held: r.held(), Mark: r.mark, Tag: r.tag}, true, nil
 		}
 	}
-	return 0, 0, nil, false
+	return p, false, nil
 }
 
 // Blob implements store.Blobs.
-func (s *Store) Blob(name string) (version, size, mark uint64, tag []byte, ok bool) {
+func (s *Store) Blob(_ context.Context, name string) (b store.BlobInfo, found bool, err error) {
 	if r := s.blob(name); r != nil {
-		return r.version, r.held(), r.mark, r.tag, true
+		return r.info(name), true, nil
 	}
-	return 0, 0, 0, nil, false
+	return b, false, nil
+}
+
+func (r *record) info(name string) store.BlobInfo {
+	return store.BlobInfo{Name: name, Version: r.version, Size: r.held(), Mark: r.mark, Sealed: time.Unix(0, r.written), Tag: r.tag}
 }
 
 func (s *Store) blob(name string) *record {

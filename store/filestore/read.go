@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
@@ -90,6 +89,6 @@ func (s *Store) read(ctx context.Context, name string, r *record, p []byte, from
 func (s *Store) Scan(ctx context.Context, prefix, after string, yield func(store.BlobInfo) bool) error {
 	return s.options.Records.Scan(ctx, s.options.Space, prefix, after, func(name string, _ uint64, _ []byte) bool {
 		r := s.blob(name) // the current version, which may be newer
-		return r == nil || yield(store.BlobInfo{Name: name, Version: r.version, Size: r.held(), Sealed: time.Unix(0, r.written), Tag: r.tag})
+		return r == nil || yield(r.info(name))
 	})
 }

@@ -42,14 +42,14 @@ func TestST04AFlippedBitOfAnObjectIsNeverServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, process := range []*sharedblobs.Store{s, c.process(t, sharedblobs.Options{})} {
-			version, _, _, _, _ := process.Blob("the blob")
+			b, _, _ := process.Blob(t.Context(), "the blob")
 			for range 2 {
-				n, _, err := process.ReadAt(t.Context(), "the blob", version, make([]byte, len(octets)), 0)
+				n, _, err := process.ReadAt(t.Context(), "the blob", b.Version, make([]byte, len(octets)), 0)
 				if !errors.Is(err, store.ErrDamaged) || n != 0 {
 					t.Errorf("octet %d: ReadAt = %d, %v, want ErrDamaged", at, n, err)
 				}
 			}
-			if _, _, _, _, ok := process.Blob("the blob"); ok {
+			if _, found, err := process.Blob(t.Context(), "the blob"); found || err != nil {
 				t.Error("Blob names a damaged one")
 			}
 			if err := process.Check(t.Context()); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), `"the blob"`) {
@@ -159,8 +159,8 @@ func TestAServerThatIsAwayIsUnavailableUntilItIsBack(t *testing.T) {
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Check: %v, want ErrUnavailable", err)
 	}
-	if held, mark, _, ok := s.Part("a"); held != 100_000 || mark != 100_000 || !ok {
-		t.Errorf("Part = %d, %d, %v", held, mark, ok)
+	if p, found, err := s.Part(t.Context(), "a"); p.Held != 100_000 || p.Mark != 100_000 || !found || err != nil {
+		t.Errorf("Part = %+v, %v, %v", p, found, err)
 	}
 	g.start(t)
 	must(t, grow(t, s, "a", 100_000, octets[100_000:]))
@@ -195,7 +195,7 @@ func TestACrashBetweenObjectAndRecordLeavesOnlyGarbage(t *testing.T) {
 			begin(t, s, "a", "owner")
 		},
 		check: func(t *testing.T, s *sharedblobs.Store) {
-			if _, _, _, ok := s.Part("a"); ok {
+			if _, found, err := s.Part(t.Context(), "a"); found || err != nil {
 				t.Error("there is a part")
 			}
 		},
@@ -209,8 +209,8 @@ func TestACrashBetweenObjectAndRecordLeavesOnlyGarbage(t *testing.T) {
 			grow(t, s, "a", 20_000, octets[20_000:])
 		},
 		check: func(t *testing.T, s *sharedblobs.Store) {
-			if held, mark, _, _ := s.Part("a"); held != 20_000 || mark != 20_000 {
-				t.Errorf("Part = %d, %d", held, mark)
+			if p, _, err := s.Part(t.Context(), "a"); p.Held != 20_000 || p.Mark != 20_000 {
+				t.Errorf("Part = %+v, %v", p, err)
 			}
 		},
 		left: 2, use: 20_004, has: 1,
@@ -222,7 +222,7 @@ func TestACrashBetweenObjectAndRecordLeavesOnlyGarbage(t *testing.T) {
 			must(t, remove(t, s, "a"))
 		},
 		check: func(t *testing.T, s *sharedblobs.Store) {
-			if _, _, _, _, ok := s.Blob("a"); ok {
+			if _, found, err := s.Blob(t.Context(), "a"); found || err != nil {
 				t.Error("the blob is there")
 			}
 		},
@@ -312,7 +312,11 @@ func TestALostAnswerOfTheRecordsIsSettledByReadingBack(t *testing.T) {
 	}
 	r.lose.Store(false)
 	r.reads.Store(false)
-	held, _, _, _ := s.Part("b")
+	p, _, err := s.Part(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := p.Held
 	until(t, func() bool {
 		if err := s.Recount(t.Context()); err != nil {
 			t.Fatal(err)
@@ -360,5 +364,26 @@ func TestANameThatIsNotOneIsRefusedForGood(t *testing.T) {
 	s := inDirectory(t).process(t, sharedblobs.Options{})
 	if o := begin(t, s, "", "owner"); o.err == nil || store.Retryable(o.err) {
 		t.Errorf("Begin of an empty name = %+v", o)
+	}
+}
+
+func TestNothingIsMissingWhileTheRecordsCannotBeRead(t *testing.T) {
+	c := inDirectory(t)
+	r := &records{Records: c.records}
+	s := c.process(t, sharedblobs.Options{Records: r})
+	put(t, s, "a", random(10))
+	r.reads.Store(true)
+	if _, _, err := s.Part(t.Context(), "a"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Part: %v, want ErrUnavailable", err)
+	}
+	if _, _, err := s.Blob(t.Context(), "a"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Blob: %v, want ErrUnavailable", err)
+	}
+	r.reads.Store(false)
+	if _, found, err := s.Part(t.Context(), "a"); found || err != nil {
+		t.Errorf("Part: %v, %v, want none", found, err)
+	}
+	if b, found, err := s.Blob(t.Context(), "a"); b.Size != 10 || !found || err != nil {
+		t.Errorf("Blob: %+v, %v, %v", b, found, err)
 	}
 }

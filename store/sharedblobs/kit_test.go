@@ -126,12 +126,12 @@ func put(t testing.TB, s store.Blobs, name string, octets []byte) {
 
 func read(t testing.TB, s store.Blobs, name string) ([]byte, error) {
 	t.Helper()
-	version, size, _, _, ok := s.Blob(name)
-	if !ok {
-		return nil, errors.New("there is no such blob")
+	b, found, err := s.Blob(t.Context(), name)
+	if !found || err != nil {
+		return nil, errors.Join(errors.New("there is no such blob"), err)
 	}
-	p := make([]byte, size)
-	n, found, err := s.ReadAt(t.Context(), name, version, p, 0)
+	p := make([]byte, b.Size)
+	n, found, err := s.ReadAt(t.Context(), name, b.Version, p, 0)
 	if err == nil && (!found || n != len(p)) {
 		t.Fatalf("ReadAt: %d of %d octets, found %v", n, len(p), found)
 	}

@@ -69,7 +69,7 @@ func TestOfTwoProcessesOneChangesAName(t *testing.T) {
 				})
 				must(t, remove(t, all[1], name))
 			}
-			if _, _, _, _, ok := all[0].Blob(name); ok {
+			if _, found, err := all[0].Blob(t.Context(), name); found || err != nil {
 				t.Fatal("the blob is there")
 			}
 		}
@@ -87,11 +87,11 @@ func TestVersionsOfTwoProcessesRise(t *testing.T) {
 	for i := range 10 {
 		name := fmt.Sprint(i % 4)
 		put(t, all[i%2], name, random(i))
-		version, _, _, _, ok := all[(i+1)%2].Blob(name)
-		if !ok || version <= newest {
-			t.Fatalf("version %d of the other process after %d", version, newest)
+		b, found, err := all[(i+1)%2].Blob(t.Context(), name)
+		if !found || err != nil || b.Version <= newest {
+			t.Fatalf("version %d of the other process after %d, %v", b.Version, newest, err)
 		}
-		newest = version
+		newest = b.Version
 	}
 }
 
@@ -246,8 +246,8 @@ func TestAProcessThatWasGivenUpChangesNothing(t *testing.T) {
 	if o := <-late; o.ok || !errors.Is(o.err, store.ErrUnavailable) {
 		t.Errorf("the late Append = %+v, want ErrUnavailable", o)
 	}
-	if held, _, _, _ := other.Part("a"); held != 0 {
-		t.Errorf("the part has %d octets", held)
+	if p, _, err := other.Part(t.Context(), "a"); p.Held != 0 || err != nil {
+		t.Errorf("the part has %d octets, %v", p.Held, err)
 	}
 	until(t, func() bool {
 		if err := other.Recount(t.Context()); err != nil {

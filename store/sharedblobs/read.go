@@ -12,35 +12,41 @@ import (
 )
 
 // Part implements store.Blobs. It waits for the records, see Blob.
-func (s *Store) Part(name string) (held, mark uint64, tag []byte, ok bool) {
-	if c := s.look(name).live(s.clock.Now()); c != nil {
-		return c.held(), c.mark, c.tag, true
+func (s *Store) Part(ctx context.Context, name string) (p store.PartInfo, found bool, err error) {
+	e, err := s.look(ctx, name)
+	if err != nil {
+		return p, false, err
 	}
-	return 0, 0, nil, false
+	if c := e.live(s.clock.Now()); c != nil {
+		return store.PartInfo{Held: c.held(), Mark: c.mark, Tag: c.tag}, true, nil
+	}
+	return p, false, nil
 }
 
 // Blob implements store.Blobs. It waits for the records, because only they know what other
-// processes have done. If they do not answer, it reports the blob as missing; an operation
-// of the name says why.
-func (s *Store) Blob(name string) (version, size, mark uint64, tag []byte, ok bool) {
-	if c := s.intact(name, s.look(name)); c != nil {
-		return c.version, c.held(), c.mark, c.tag, true
+// processes have done.
+func (s *Store) Blob(ctx context.Context, name string) (b store.BlobInfo, found bool, err error) {
+	e, err := s.look(ctx, name)
+	if err != nil {
+		return b, false, err
 	}
-	return 0, 0, 0, nil, false
+	if c := s.intact(name, e); c != nil {
+		return c.info(name), true, nil
+	}
+	return b, false, nil
 }
 
-// look reads the entry of a name. It is empty if the records do not answer.
-func (s *Store) look(name string) *entry {
-	ctx, cancel := context.WithTimeout(s.ctx, lookTime)
+func (c *content) info(name string) store.BlobInfo {
+	return store.BlobInfo{Name: name, Version: c.version, Size: c.held(), Mark: c.mark, Sealed: time.Unix(0, c.written), Tag: c.tag}
+}
+
+// look reads the entry of a name.
+func (s *Store) look(ctx context.Context, name string) (*entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	_, e, err := s.load(ctx, name)
-	if err != nil {
-		if s.ctx.Err() == nil {
-			s.notice("%q: %v", name, err)
-		}
-		return new(entry)
-	}
-	return e
+	return e, s.ended(err)
 }
 
 // intact returns the blob of an entry; nil if it is missing, has expired or is known to be
@@ -155,7 +161,7 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, yield func(store
 			return false
 		}
 		c := s.intact(name, e)
-		return c == nil || yield(store.BlobInfo{Name: name, Version: c.version, Size: c.held(), Sealed: time.Unix(0, c.written), Tag: c.tag})
+		return c == nil || yield(c.info(name))
 	})
 	if bad != nil {
 		return bad

@@ -42,18 +42,18 @@ func (k *blobKit) observed() string {
 	k.Helper()
 	var seen strings.Builder
 	err := k.blobs.Scan(k.Context(), "", "", func(b store.BlobInfo) bool {
-		version, size, mark, tag, ok := k.blobs.Blob(b.Name)
-		note, found, err := k.blobs.Note(k.Context(), b.Name, version)
-		_, _ = fmt.Fprintf(&seen, "%q %v: %d %d %d %q %t, note %x %t %v, %x\n", b.Name, b.Sealed.UTC(), version, size, mark, tag, ok, sha256.Sum256(note), found, err,
-			sha256.Sum256([]byte(k.readAt(b.Name, version, int(size), 0))))
+		note, found, err := k.blobs.Note(k.Context(), b.Name, b.Version)
+		b.Sealed = b.Sealed.UTC()
+		_, _ = fmt.Fprintf(&seen, "%+v, note %x %t %v, %x\n", b, sha256.Sum256(note), found, err,
+			sha256.Sum256([]byte(k.readAt(b.Name, b.Version, int(b.Size), 0))))
 		return true
 	})
 	if err != nil {
 		k.Fatal(err)
 	}
 	for _, name := range []string{"part", "replacing", "none"} {
-		held, mark, tag, ok := k.blobs.Part(name)
-		_, _ = fmt.Fprintf(&seen, "part %q: %d %d %q %t\n", name, held, mark, tag, ok)
+		p, found := k.part(name)
+		_, _ = fmt.Fprintf(&seen, "part %q: %+v %t\n", name, p, found)
 	}
 	return seen.String()
 }
@@ -84,14 +84,14 @@ func (k *blobKit) populate() {
 // answers performs operations whose outcome depends on the content, and returns the outcomes.
 func (k *blobKit) answers() string {
 	k.Helper()
-	newest, _, _, _, _ := k.blobs.Blob("newest")
+	newest, _ := k.blob("newest")
 	for _, name := range []string{"part", "replacing"} {
 		k.didNot("Begin over a part", k.begin(name, "owner", 0, ""))
 		k.didNot("Append in front of the end", k.append(name, 199_999, 5, "more"))
 		k.did("Append", k.append(name, 200_000, 5, "more"))
 		k.did("Seal", k.seal(name, text(200_000)+"more", 0))
-		if version := k.wantBlob(name, text(200_000)+"more"); version <= newest {
-			k.Errorf("version %d after %d", version, newest)
+		if version := k.wantBlob(name, text(200_000)+"more"); version <= newest.Version {
+			k.Errorf("version %d after %d", version, newest.Version)
 		}
 	}
 	k.pass(time.Hour - 3*time.Second)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -132,49 +133,67 @@ func (k *blobKit) put(name, octets string) uint64 {
 		k.did("Append", k.append(name, uint64(i*third), uint64(i+1), piece))
 	}
 	k.did("Seal", k.seal(name, octets, 0))
-	version, _, _, _, ok := k.blobs.Blob(name)
-	if !ok {
+	b, found := k.blob(name)
+	if !found {
 		k.Fatalf("Blob(%q): there is none", name)
 	}
-	return version
+	return b.Version
+}
+
+func (k *blobKit) part(name string) (store.PartInfo, bool) {
+	k.Helper()
+	p, found, err := k.blobs.Part(k.Context(), name)
+	if err != nil {
+		k.Errorf("Part(%q): %v", name, err)
+	}
+	return p, found
+}
+
+func (k *blobKit) blob(name string) (store.BlobInfo, bool) {
+	k.Helper()
+	b, found, err := k.blobs.Blob(k.Context(), name)
+	if err != nil {
+		k.Errorf("Blob(%q): %v", name, err)
+	}
+	return b, found
 }
 
 func (k *blobKit) wantPart(name string, held, mark uint64) {
 	k.Helper()
-	h, m, tag, ok := k.blobs.Part(name)
-	if h != held || m != mark || !ok || string(tag) != tagOf(name) {
-		k.Errorf("Part(%q) = %d, mark %d, tag %q, %v, want %d, mark %d", name, h, m, tag, ok, held, mark)
+	p, found := k.part(name)
+	if p.Held != held || p.Mark != mark || !found || string(p.Tag) != tagOf(name) {
+		k.Errorf("Part(%q) = %d, mark %d, tag %q, %v, want %d, mark %d", name, p.Held, p.Mark, p.Tag, found, held, mark)
 	}
 }
 
 func (k *blobKit) wantNoPart(name string) {
 	k.Helper()
-	if held, _, _, ok := k.blobs.Part(name); ok {
-		k.Errorf("Part(%q) has %d octets, want none", name, held)
+	if p, found := k.part(name); found {
+		k.Errorf("Part(%q) has %d octets, want none", name, p.Held)
 	}
 }
 
 func (k *blobKit) wantNoBlob(name string) {
 	k.Helper()
-	if version, size, _, _, ok := k.blobs.Blob(name); ok {
-		k.Errorf("Blob(%q) is version %d of %d octets, want none", name, version, size)
+	if b, found := k.blob(name); found {
+		k.Errorf("Blob(%q) is version %d of %d octets, want none", name, b.Version, b.Size)
 	}
 }
 
 func (k *blobKit) wantBlob(name, octets string) (version uint64) {
 	k.Helper()
-	version, size, _, tag, ok := k.blobs.Blob(name)
-	if !ok || size != uint64(len(octets)) || string(tag) != tagOf(name) {
-		k.Fatalf("Blob(%q) = %d octets, tag %q, %v, want %d", name, size, tag, ok, len(octets))
+	b, found := k.blob(name)
+	if !found || b.Size != uint64(len(octets)) || string(b.Tag) != tagOf(name) {
+		k.Fatalf("Blob(%q) = %d octets, tag %q, %v, want %d", name, b.Size, b.Tag, found, len(octets))
 	}
-	if got := k.readAt(name, version, len(octets)+10, 0); got != octets {
+	if got := k.readAt(name, b.Version, len(octets)+10, 0); got != octets {
 		k.Errorf("ReadAt(%q) = %.40q of %d octets, want %.40q of %d", name, got, len(got), octets, len(octets))
 	}
-	note, found, err := k.blobs.Note(k.Context(), name, version)
+	note, found, err := k.blobs.Note(k.Context(), name, b.Version)
 	if want := "note of " + name; string(note) != want || !found || err != nil {
 		k.Errorf("Note(%q) = %q, %v, %v, want %q", name, note, found, err, want)
 	}
-	return version
+	return b.Version
 }
 
 func (k *blobKit) readAt(name string, version uint64, n int, at uint64) string {
@@ -190,8 +209,8 @@ func (k *blobKit) readAt(name string, version uint64, n int, at uint64) string {
 func (k *blobKit) scan(prefix, after string) (names []string) {
 	k.Helper()
 	err := k.blobs.Scan(k.Context(), prefix, after, func(b store.BlobInfo) bool {
-		if v, s, _, _, ok := k.blobs.Blob(b.Name); !ok || v != b.Version || s != b.Size || string(b.Tag) != tagOf(b.Name) {
-			k.Errorf("Scan of %q: version %d, %d octets, tag %q; Blob says %d, %d, %v", b.Name, b.Version, b.Size, b.Tag, v, s, ok)
+		if again, found := k.blob(b.Name); !found || !reflect.DeepEqual(again, b) || string(b.Tag) != tagOf(b.Name) {
+			k.Errorf("Scan: %+v; Blob says %+v, %v", b, again, found)
 		}
 		names = append(names, b.Name)
 		return true
@@ -229,8 +248,8 @@ var blobs = []blobTest{
 		k.did("Seal", k.seal("a", octets, 0))
 		k.wantNoPart("a")
 		k.wantBlob("a", octets)
-		if _, _, mark, _, _ := k.blobs.Blob("a"); mark != 9 {
-			k.Errorf("the mark of the blob is %d, want that of the last Append", mark)
+		if b, _ := k.blob("a"); b.Mark != 9 {
+			k.Errorf("the mark of the blob is %d, want that of the last Append", b.Mark)
 		}
 		k.reopen()
 		k.wantBlob("a", octets)
@@ -262,8 +281,8 @@ var blobs = []blobTest{
 		}
 		k.reopen()
 		for _, name := range k.scan("", "") {
-			_, size, _, _, _ := k.blobs.Blob(name)
-			k.wantBlob(name, text(int(size)))
+			b, _ := k.blob(name)
+			k.wantBlob(name, text(int(b.Size)))
 		}
 	}},
 	{name: "SmallAppendsAreOneString", run: func(k *blobKit) {
@@ -391,7 +410,8 @@ var blobs = []blobTest{
 		next("the newest blob was removed, and the store opened again")
 		k.did("Begin", k.begin("a", "owner", 0, ""))
 		k.did("Seal", k.seal("a", "", time.Hour))
-		newest, _, _, _, _ = k.blobs.Blob("a")
+		b, _ := k.blob("a")
+		newest = b.Version
 		k.pass(time.Hour)
 		k.reopen()
 		next("the newest blob has expired, and the store was opened again")
@@ -417,13 +437,13 @@ var blobs = []blobTest{
 						return
 					default:
 					}
-					version, size, _, _, _ := k.blobs.Blob("a")
-					n, found, err := k.blobs.ReadAt(k.Context(), "a", version, p[:size], 0)
-					if err != nil || found && string(p[:n]) != whole[:size] {
-						k.Errorf("ReadAt: %d octets of %d, %v", n, size, err)
+					b, _ := k.blob("a")
+					n, found, err := k.blobs.ReadAt(k.Context(), "a", b.Version, p[:b.Size], 0)
+					if err != nil || found && string(p[:n]) != whole[:b.Size] {
+						k.Errorf("ReadAt: %d octets of %d, %v", n, b.Size, err)
 						return
 					}
-					if _, _, err := k.blobs.Note(k.Context(), "a", version); err != nil {
+					if _, _, err := k.blobs.Note(k.Context(), "a", b.Version); err != nil {
 						k.Errorf("Note: %v", err)
 						return
 					}
@@ -607,13 +627,13 @@ var blobs = []blobTest{
 	}},
 	{name: "NothingIsTakenWhenItIsClosed", run: func(k *blobKit) {
 		k.put("a", "x")
-		version, _, _, _, _ := k.blobs.Blob("a")
+		b, _ := k.blob("a")
 		if err := k.blobs.Close(); err != nil {
 			k.Fatal(err)
 		}
 		k.wantErr("Begin", k.begin("b", "owner", 0, "").err, store.ErrClosed)
 		k.wantErr("Append", k.append("b", 0, 0, "").err, store.ErrClosed)
-		_, _, err := k.blobs.ReadAt(k.Context(), "a", version, make([]byte, 1), 0)
+		_, _, err := k.blobs.ReadAt(k.Context(), "a", b.Version, make([]byte, 1), 0)
 		k.wantErr("ReadAt", err, store.ErrClosed)
 	}},
 }

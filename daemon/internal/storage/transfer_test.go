@@ -115,10 +115,13 @@ func TestAnImportHasTheStoreAndTheArtifactsOfAnExport(t *testing.T) {
 	if _, value, err := s.Get(t.Context(), "space", "key"); string(value) != "value" || err != nil {
 		t.Errorf("the record has %q, %v", value, err)
 	}
-	version, size, mark, tag, ok := s.blobs.Blob("sealed")
-	got := make([]byte, size)
-	if _, found, err := s.blobs.ReadAt(t.Context(), "sealed", version, got, 0); !ok || !found || err != nil || !bytes.Equal(got, content) || mark != 7 || string(tag) != "tag" {
-		t.Errorf("the artifact is another: %t, %v", found, err)
+	b, found, err := s.blobs.Blob(t.Context(), "sealed")
+	if !found || err != nil || b.Mark != 7 || string(b.Tag) != "tag" {
+		t.Errorf("the artifact is %+v, %t, %v", b, found, err)
+	}
+	got := make([]byte, b.Size)
+	if _, found, err := s.blobs.ReadAt(t.Context(), "sealed", b.Version, got, 0); !found || err != nil || !bytes.Equal(got, content) {
+		t.Errorf("the octets of the artifact are others: %t, %v", found, err)
 	}
 	told(t, func(done func(bool, error)) { s.blobs.Append("part", uint64(len(content)), 8, []byte("end"), done) })
 	if err := s.Close(); err != nil {
