@@ -5,6 +5,7 @@ package pgtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,14 +31,30 @@ const patience = 2 * time.Minute
 // ErrMissing says that there is no PostgreSQL to start.
 var ErrMissing = errors.New("pgtest: neither PATH nor /usr/lib/postgresql/*/bin has postgres and initdb (Debian: postgresql)")
 
-// Server is a server with a private directory. It listens on a socket in this directory only.
+// Options say how a server is started.
+type Options struct {
+	// Dir has its socket and its data; default a temporary directory.
+	Dir string
+
+	// Settings are such as "fsync=on".
+	Settings []string
+
+	// Address is an IP address at which it listens besides the socket, at port 5432, and admits all
+	// clients; default none.
+	Address string
+
+	// Launch starts its process; default (*exec.Cmd).Start.
+	Launch func(*exec.Cmd) error
+}
+
+// Server is a server with a private directory. It listens on a socket in this directory.
 type Server struct {
-	dir    string // with the socket and the data
-	args   []string
-	as     *syscall.Credential
-	stdin  io.Closer
-	cmd    *exec.Cmd
-	output bytes.Buffer
+	dir     string // with the socket and the data
+	options Options
+	as      *syscall.Credential
+	stdin   io.Closer
+	cmd     *exec.Cmd
+	output  bytes.Buffer
 }
 
 // program returns the path of a program of PostgreSQL.
@@ -52,32 +69,70 @@ func program(name string) (string, error) {
 	return found[len(found)-1], nil
 }
 
-// New starts a server with settings such as "fsync=on" whose data is in dir, or, if that is empty, in
-// a temporary directory. PostgreSQL refuses to run as root: then it runs as another user.
-func New(dir string, settings ...string) (s *Server, err error) {
-	initdb, err := program("initdb")
+// New starts a server with Options.Dir and Options.Settings.
+func New(dir string, settings ...string) (*Server, error) {
+	return With(Options{Dir: dir, Settings: settings})
+}
+
+// With starts a server. PostgreSQL refuses to run as root: then it runs as another user.
+func With(o Options) (*Server, error) {
+	s, err := place(o)
 	if err != nil {
 		return nil, err
 	}
-	s = new(Server)
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "pg"); err != nil {
+	if err := s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"); err != nil {
+		return nil, err
+	}
+	if o.Address != "" {
+		if err := s.letIn(); err != nil {
 			return nil, err
 		}
 	}
-	s.dir = dir
-	if err = s.user(); err != nil {
+	return s, s.Start()
+}
+
+// place returns a server without data.
+func place(o Options) (s *Server, err error) {
+	if _, err := program("initdb"); err != nil {
 		return nil, err
 	}
-	out, err := s.command(initdb, "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
+	s = &Server{dir: o.Dir, options: o}
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "pg"); err != nil {
+			return nil, err
+		}
+	}
+	if o.Launch == nil {
+		s.options.Launch = (*exec.Cmd).Start
+	}
+	return s, s.user()
+}
+
+// run runs a program of PostgreSQL, as its user.
+func (s *Server) run(name string, args ...string) error {
+	path, err := program(name)
 	if err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+		return err
 	}
-	s.args = []string{"-D", s.data(), "-k", s.dir, "-h", ""}
-	for _, setting := range settings {
-		s.args = append(s.args, "-c", setting)
+	cmd, out := s.command(path, args...), new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := s.options.Launch(cmd); err != nil {
+		return err
 	}
-	return s, s.Start()
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, out)
+	}
+	return nil
+}
+
+// letIn admits all clients at the address.
+func (s *Server) letIn() error {
+	f, err := os.OpenFile(filepath.Join(s.data(), "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("host all all all trust\nhost replication all all trust\n")
+	return errors.Join(err, f.Close())
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -123,15 +178,19 @@ func (s *Server) Start() error {
 	}
 	// The shell ends the server when this process ends, however that happens.
 	const script = `"$@" & server=$!; read line; kill -INT $server; wait $server`
+	args := []string{"-c", script, "sh", postgres, "-D", s.data(), "-k", s.dir, "-h", s.options.Address}
+	for _, setting := range s.options.Settings {
+		args = append(args, "-c", setting)
+	}
 	late := time.Now().Add(patience)
 	for {
-		s.cmd = s.command("/bin/sh", append([]string{"-c", script, "sh", postgres}, s.args...)...)
+		s.cmd = s.command("/bin/sh", args...)
 		s.output.Reset()
 		s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 		if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 			return err
 		}
-		if err = s.cmd.Start(); err != nil {
+		if err = s.options.Launch(s.cmd); err != nil {
 			return err
 		}
 		if err = s.wait(late); err == nil {
@@ -167,7 +226,11 @@ func (s *Server) wait(late time.Time) error {
 // Socket returns the directory with the socket.
 func (s *Server) Socket() string { return s.dir }
 
-// DSN returns the connection string of a database.
+// Host returns the address of the server, or the directory of its socket if it has none: the parameter
+// host of a connection string.
+func (s *Server) Host() string { return cmp.Or(s.options.Address, s.dir) }
+
+// DSN returns the connection string of a database, over the socket.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("host=%s user=postgres dbname=%s", s.dir, database)
 }
