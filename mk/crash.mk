@@ -21,5 +21,5 @@ soak-federation: ## two organisations for SOAK: kill both swpd and all clients a
 	$(CRASH) -run ST01Federation ./test/crash
 
 .PHONY: soak-cluster
-soak-cluster: ## several swpd on one PostgreSQL for SOAK: kill, suspend and drain the active one, and kill the database
+soak-cluster: ## several swpd on one PostgreSQL for SOAK: kill, drain, suspend and cut off the active one, and kill the database
 	$(CRASH) -run ST01Nodes ./test/crash

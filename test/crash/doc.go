@@ -3,16 +3,17 @@
 // nothing is done twice. Its clients are killed as well, and the link between two swpd is
 // disturbed. It has no code but tests.
 //
-// The crash tests are three: swpd alone, also while it starts, under load of every durable
+// The crash tests are four: swpd alone, also while it starts, under load of every durable
 // kind, and then a cut of the power of its disk (make soak); publishers and consumers of
 // deliveries, and swpd (make soak-relay); both swpd of two organisations, their clients of
 // every kind and their agents, while the link is reset, left half-open, stalled and slowed
-// down (make soak-federation).
+// down (make soak-federation); several swpd on one PostgreSQL, of which the active one is killed,
+// drained, stopped or cut off from the database, which is killed, too (make soak-cluster). Links are
+// cut where this process may make network namespaces; elsewhere the test says why not.
 //
-// Every process writes a journal of what it does, before it does it and after it was
-// acknowledged, and syncs it. The judge (history.judge) reads the journals of all, and
-// knows besides who was killed when. The next process of a series goes on where its journal
-// ends.
+// Every process writes each action into a journal, before it and after its acknowledgement, and
+// syncs it. The judge (history.judge) reads all journals, and knows besides when each process was
+// killed. The next process of a series continues at the end of the journal before.
 //
 // The judge holds that
 //
@@ -30,7 +31,7 @@
 // its record at the near end, and at the far end if it went there; and each record has its
 // reason in a journal (judgeNear, judgeLink, judgeErrands).
 //
-// SWP_CRASH says how long, SWP_CRASH_SEED which random choices are made; `make soak`,
-// `make soak-relay` and `make soak-federation` set them by SOAK and SEED. Where a test fails,
+// SWP_CRASH says how long, SWP_CRASH_SEED which random choices are made; the targets of make set
+// them by SOAK and SEED. Where a test fails,
 // the data directories and the journals stay.
 package crash

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/netcut"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -126,13 +128,18 @@ func backend(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		params, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // swpd is gone, and was not told to run anything
 		}
 		_, _ = io.WriteString(rw, resultOf(string(params), count.ran(string(params))))
 	}))
+	_ = server.Listener.Close()
+	if server.Listener, err = net.Listen("tcp", netcut.Here()+":0"); err != nil {
+		t.Fatal(err)
+	}
+	server.Start()
 	t.Cleanup(server.Close)
 	return fmt.Sprintf("rpc: {backends: {crash: {url: %q, methods: [%s]}}}\n", server.URL, method)
 }

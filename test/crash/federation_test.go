@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/effort"
 )
 
@@ -99,7 +100,7 @@ func newFederation(t *testing.T) *federation {
 		partner := fmt.Sprintf("partners: {%s: {identity: %q, trust: [%q], addresses: [%s]}}\n",
 			other.name, other.identity, filepath.Join(f.dir, other.name, "pki", "ca.crt"), other.route.addresses())
 		dir := filepath.Join(f.dir, o.name)
-		o.rig = newRigOf(t, dir, o.identity, filepath.Join(dir, "data"), relayConfig()+workConfig(t, f.uses[1-i].journals)+partner+auditConfig)
+		o.rig = newRigOf(t, dir, devpki.Options{Name: o.identity}, filepath.Join(dir, "data"), relayConfig()+workConfig(t, f.uses[1-i].journals)+partner+auditConfig)
 		j, err := openJournal(exchangesIn(dir), auditor)
 		if err != nil {
 			t.Fatal(err)

@@ -2,9 +2,11 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,22 +15,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/netcut"
 	"github.com/slimwire/swp/internal/pgtest"
 )
 
 // nodes is a rig of several swpd that share a PostgreSQL database: one is active, the others stand by.
-// They have one configuration, and a data directory and a name each.
+// They have one configuration, and a data directory and a name each. Where it is permitted, each of them
+// and the database are hosts in a network, so that the link between two can be cut.
 type nodes struct {
 	*rig
-	server *pgtest.Server
-	made   int
-	spares []*process
+	server   *pgtest.Server
+	database *netcut.Host      // nil: there are no hosts
+	free     chan *netcut.Host // for nodes
+	luck     *rand.Rand        // which direction of a link is cut
+	cuts     [3]int            // to the database, from it, both
+	made     int
+	spares   []*process
 }
 
 func newNodes(t *testing.T, extra string) *nodes {
 	t.Helper()
-	server, err := pgtest.New("", "max_connections=100")
+	n := &nodes{free: make(chan *netcut.Host, nodeHosts), luck: chances(t.Name() + " cuts")}
+	o, pki := pgtest.Options{Settings: []string{"max_connections=100"}}, devpki.Options{}
+	if n.database = newHost(t); n.database != nil {
+		o.Address, o.Launch = n.database.Addr(), func(c *exec.Cmd) error { return n.database.Do(c.Start) }
+		for range nodeHosts {
+			h := newHost(t)
+			n.free <- h
+			pki.Hosts = append(pki.Hosts, h.Addr())
+		}
+	}
+	server, err := pgtest.With(o)
 	pgtest.Must(t, err)
+	n.server = server
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
@@ -38,8 +60,7 @@ func newNodes(t *testing.T, extra string) *nodes {
 	if err := os.Mkdir(place, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n := &nodes{server: server}
-	n.rig = newRig(t, "data", fmt.Sprintf("store: 'postgres:///postgres?host=%s&user=postgres'\ncluster: {artifacts: %s}\n", server.Socket(), place)+extra)
+	n.rig = newRigOf(t, t.TempDir(), pki, "data", fmt.Sprintf("store: 'postgres:///postgres?host=%s&user=postgres'\ncluster: {artifacts: %s}\n", server.Host(), place)+extra)
 	t.Cleanup(func() {
 		for _, p := range n.spares {
 			_ = p.cmd.Process.Kill()
@@ -49,14 +70,50 @@ func newNodes(t *testing.T, extra string) *nodes {
 	return n
 }
 
-// add starts another node.
+// nodeHosts is the number of hosts for nodes: one is active, one stands by, and one ends.
+const nodeHosts = 3
+
+// newHost returns another host, or nil where there can be none.
+func newHost(t *testing.T) *netcut.Host {
+	t.Helper()
+	h, err := netcut.NewHost()
+	switch {
+	case errors.Is(err, netcut.ErrMissing):
+		t.Logf("no link is cut: %v", err)
+		return nil
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// add starts another node, at a host whose node has ended.
 func (n *nodes) add() *process {
 	n.t.Helper()
 	n.made++
 	name := fmt.Sprintf("node-%d", n.made)
-	p, err := n.spawn("SWPD_LOG_LEVEL=info", "SWPD_CLUSTER_NODE="+name, "SWPD_DATA="+filepath.Join(n.dir, name))
+	env := []string{"SWPD_LOG_LEVEL=info", "SWPD_CLUSTER_NODE=" + name, "SWPD_DATA=" + filepath.Join(n.dir, name)}
+	var host *netcut.Host
+	if n.database != nil {
+		host = <-n.free
+		for i, scheme := range []string{tlsScheme, quicScheme} {
+			env = append(env, fmt.Sprintf("SWPD_LISTENERS_%d_ADDRESS=%s://%s:0", i, scheme, host.Addr()))
+		}
+	}
+	p, err := n.spawn(host, env...)
 	if err != nil {
 		n.t.Fatal(err)
+	}
+	if host != nil {
+		go func() {
+			<-p.ended
+			n.free <- host
+		}()
 	}
 	return p
 }
@@ -146,22 +203,77 @@ func (n *nodes) drained() time.Duration {
 // suspended stops a node for longer than its silence may be, and wakes it after another one has taken
 // over.
 func (n *nodes) suspended() time.Duration {
+	return n.parted(func() (back func()) {
+		old := n.process
+		n.signal(syscall.SIGSTOP)
+		return func() { _ = old.cmd.Process.Signal(syscall.SIGCONT) }
+	})
+}
+
+// cutOff cuts the link of a node to the database for longer than its silence may be, until another one
+// has taken over.
+func (n *nodes) cutOff() time.Duration { return n.parted(func() (back func()) { return n.cut() }) }
+
+// parted has the active node be away until another one has taken over. When it is back, it must end.
+func (n *nodes) parted(away func() (back func())) time.Duration {
 	old, began, ending := n.process, time.Now(), span{from: clock()}
 	n.gone()
-	n.signal(syscall.SIGSTOP)
+	back := away()
 	n.take(n.spares[0], life{from: clock()})
 	n.spares = n.spares[1:]
 	if err := n.await(); err != nil {
 		n.t.Fatal(err)
 	}
 	took := time.Since(began)
-	_ = old.cmd.Process.Signal(syscall.SIGCONT)
-	n.leaves(old, "swpd: another process has taken over this node")
+	back()
+	n.leaves(old, takenOver)
 	ending.to = clock()
 	n.lives[len(n.lives)-2].killed = ending
 	n.spares = append(n.spares, n.add())
 	n.standing(n.spares[0])
 	return took
+}
+
+// takenOver is what a node says that ends because another one is active.
+const takenOver = "swpd: another process has taken over this node"
+
+// cut cuts the link between the active node and the database, in one direction or both.
+func (n *nodes) cut() (mend func()) {
+	n.t.Helper()
+	ends := [][2]*netcut.Host{{n.process.host, n.database}, {n.database, n.process.host}}
+	which := n.luck.IntN(3)
+	n.cuts[which]++
+	if which < 2 {
+		ends = ends[which : which+1]
+	}
+	var mends []func() error
+	for _, end := range ends {
+		one, err := netcut.Cut(end[0], end[1])
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		mends = append(mends, one)
+	}
+	return func() {
+		for _, one := range mends {
+			if err := one(); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// shortCut is less than the silence after which another node takes over, even if a segment is sent
+// again only after twice that time.
+const shortCut = 2 * time.Second
+
+// cutShortly cuts the link of a node to the database for less than its silence may be.
+func (n *nodes) cutShortly() time.Duration {
+	return n.outage(func() {
+		mend := n.cut()
+		time.Sleep(shortCut) // the fault is its length
+		mend()
+	})
 }
 
 // ends notes when the active node ended.
@@ -171,25 +283,45 @@ func (n *nodes) ends(when span) {
 	n.lives[len(n.lives)-1].killed = when
 }
 
-// restarted kills the database and starts it again. To the clients of the active node that is as if the
-// node had been killed: what was not acknowledged may be done again.
+// restarted kills the database and starts it again.
 func (n *nodes) restarted() time.Duration {
-	began, away := time.Now(), span{from: clock()}
-	if err := n.server.Kill(); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := n.server.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	for late := time.Now().Add(startPatience); !n.ready(); time.Sleep(20 * time.Millisecond) {
-		select {
-		case <-n.ended:
-			n.t.Fatalf("the active node ended when the database was killed: %s", n.log)
-		default:
+	return n.outage(func() {
+		if err := n.server.Kill(); err != nil {
+			n.t.Fatal(err)
 		}
+		if err := n.server.Start(); err != nil {
+			n.t.Fatal(err)
+		}
+	})
+}
+
+// outage has the active node miss the database for a time after which it goes on, unless the machine is
+// so busy that another one takes over. To its clients that is as if it had been killed: work without an
+// acknowledgement may be done again.
+func (n *nodes) outage(fault func()) time.Duration {
+	old, began, away := n.process, time.Now(), span{from: clock()}
+	epoch, _ := n.heard()
+	fault()
+	over := time.Now()
+	now, last := n.heard()
+	for late := over.Add(startPatience); !last.After(over); now, last = n.heard() {
 		if time.Now().After(late) {
-			n.t.Fatalf("not ready after the database was killed: %s", n.log)
+			n.t.Fatalf("no node writes after the database was away: %s", old.log)
 		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if now != epoch {
+		n.t.Logf("after %v without the database another node is active", over.Sub(began))
+		n.mu.Lock()
+		n.addrs = nil
+		n.mu.Unlock()
+		n.leaves(old, takenOver)
+		away.to = clock()
+		n.ends(away)
+		return n.follow(began)
+	}
+	if err := n.await(); err != nil {
+		n.t.Fatal(err)
 	}
 	took := time.Since(began)
 	away.to = clock()
@@ -200,10 +332,24 @@ func (n *nodes) restarted() time.Duration {
 	return took
 }
 
-// TestST01NodesThatAreKilledStoppedOrDrainedLoseNothing has several swpd on one database, under mixed
-// durable load. The active one is killed, stopped for longer than its silence may be and woken, or
-// drained, and the database is killed.
-func TestST01NodesThatAreKilledStoppedOrDrainedLoseNothing(t *testing.T) {
+// heard returns the epoch of the active node, and when it has written last.
+func (n *nodes) heard() (epoch int64, at time.Time) {
+	n.t.Helper()
+	c, err := pgx.Connect(n.t.Context(), n.server.DSN("postgres"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(n.t.Context())) }()
+	if err := c.QueryRow(n.t.Context(), "SELECT epoch, heartbeat FROM swp.node").Scan(&epoch, &at); err != nil {
+		n.t.Fatal(err)
+	}
+	return epoch, at
+}
+
+// TestST01NodesThatFailOrAreCutOffLoseNothing has several swpd on one database, under
+// mixed durable load. The active one is killed, drained, stopped or cut off from the database for longer
+// than its silence may be, and cut off for a shorter time, and the database is killed.
+func TestST01NodesThatFailOrAreCutOffLoseNothing(t *testing.T) {
 	sown(t)
 	d := howLong(t)
 	f := new(faults)
@@ -220,14 +366,18 @@ func TestST01NodesThatAreKilledStoppedOrDrainedLoseNothing(t *testing.T) {
 		all.Go(func() { w.run(ctx, life, n.dial) })
 	}
 	luck, times := chances(t.Name()), make(map[string][]time.Duration)
-	kinds := []struct {
+	type kind struct {
 		name string
 		do   func() time.Duration
-	}{{"killed", n.killed}, {"drained", n.drained}, {"suspended", n.suspended}, {"database killed", n.restarted}}
+	}
+	kinds := []kind{{"killed", n.killed}, {"drained", n.drained}, {"suspended", n.suspended}, {"database killed", n.restarted}}
+	if n.database != nil {
+		kinds = append(kinds, kind{"cut off", n.cutOff}, kind{"cut shortly", n.cutShortly})
+	}
 	for i := 0; i < len(kinds) || ctx.Err() == nil; i++ { // each once, however short the test is
 		kind := kinds[i%len(kinds)]
 		if i >= len(kinds) {
-			kind = kinds[pick(luck)]
+			kind = kinds[pick(luck, len(kinds))]
 		}
 		wait(ctx, 200*time.Millisecond+upTo(luck, 1500*time.Millisecond))
 		times[kind.name] = append(times[kind.name], kind.do())
@@ -241,8 +391,9 @@ func TestST01NodesThatAreKilledStoppedOrDrainedLoseNothing(t *testing.T) {
 		list := times[kind.name]
 		t.Logf("%s: %d times, ready after %v in the middle, %v at most", kind.name, len(list), median(list), slices.Max(list))
 	}
+	t.Logf("links cut: %d times to the database, %d times from it, %d times both", n.cuts[0], n.cuts[1], n.cuts[2])
 	f.report(t)
 }
 
-// pick returns a kind of fault: mostly a kill.
-func pick(luck *rand.Rand) int { return max(0, luck.IntN(8)-4) }
+// pick returns one of some kinds of faults: mostly the first.
+func pick(luck *rand.Rand, kinds int) int { return max(0, luck.IntN(2*kinds)-kinds) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/netcut"
 	"github.com/slimwire/swp/internal/programs"
 	"github.com/slimwire/swp/profiles/all"
 )
@@ -39,7 +41,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(netcut.Run(m.Run))
 }
 
 const (
@@ -72,24 +74,26 @@ type process struct {
 	cmd   *exec.Cmd
 	log   *logTail
 	ended chan struct{}
+	host  *netcut.Host // nil: where this process is
+	admin *http.Client // reaches its admin listener
 }
 
 // newRig prepares a swpd whose data lives in the directory data. extra is added
 // to its configuration.
 func newRig(t *testing.T, data, extra string) *rig {
 	t.Helper()
-	return newRigOf(t, t.TempDir(), "", data, extra)
+	return newRigOf(t, t.TempDir(), devpki.Options{}, data, extra)
 }
 
 // newRigOf prepares the swpd of an organisation in a directory, which has an authority of
 // its own.
-func newRigOf(t *testing.T, dir, identity, data, extra string) *rig {
+func newRigOf(t *testing.T, dir string, pki devpki.Options, data, extra string) *rig {
 	t.Helper()
 	if _, err := program(); err != nil { // now, not in the time of the first start
 		t.Fatal(err)
 	}
 	r := &rig{t: t, dir: dir}
-	if err := devpki.Create(filepath.Join(r.dir, "pki"), devpki.Options{Name: identity}); err != nil {
+	if err := devpki.Create(filepath.Join(r.dir, "pki"), pki); err != nil {
 		t.Fatal(err)
 	}
 	conf := "identity: {cert: pki/server.crt, key: pki/server.key}\ntrust: {ca: [pki/ca.crt]}\n" +
@@ -111,7 +115,7 @@ func (r *rig) launch() error {
 	if err := r.forget(); err != nil {
 		return err
 	}
-	p, err := r.spawn()
+	p, err := r.spawn(nil)
 	if err != nil {
 		return err
 	}
@@ -142,14 +146,15 @@ func (r *rig) forget() error {
 	return err
 }
 
-// spawn starts a process with additions to the environment.
-func (r *rig) spawn(env ...string) (*process, error) {
+// spawn starts a process at a host, or, if that is nil, where this one is, with additions to the
+// environment.
+func (r *rig) spawn(host *netcut.Host, env ...string) (*process, error) {
 	path, err := program()
 	if err != nil {
 		return nil, err
 	}
 	file := filepath.Join(r.dir, addressFile)
-	p := &process{cmd: exec.Command(path, "run", "--config", r.file, "--addr-file", file), log: new(logTail), ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(path, "run", "--config", r.file, "--addr-file", file), log: new(logTail), ended: make(chan struct{}), host: host, admin: http.DefaultClient}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Env = append(os.Environ(), env...)
 	whole, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -157,7 +162,15 @@ func (r *rig) spawn(env ...string) (*process, error) {
 		return nil, err
 	}
 	p.cmd.Stderr = io.MultiWriter(whole, p.log)
-	if err := p.cmd.Start(); err != nil {
+	start := p.cmd.Start
+	if host != nil {
+		start = func() error { return host.Do(p.cmd.Start) }
+		p.admin = &http.Client{Transport: &http.Transport{
+			DialContext:       func(ctx context.Context, _, address string) (net.Conn, error) { return host.Dial(ctx, address) },
+			DisableKeepAlives: true,
+		}}
+	}
+	if err := start(); err != nil {
 		_ = whole.Close()
 		return nil, err
 	}
@@ -198,7 +211,7 @@ func (r *rig) await() error {
 // ready asks swpd, once it has said where it listens.
 func (r *rig) ready() bool {
 	addrs := addresses(r.dir)
-	res, err := http.Get(addrs[adminScheme] + "/readyz")
+	res, err := r.admin.Get(addrs[adminScheme] + "/readyz")
 	if err != nil {
 		return false
 	}
