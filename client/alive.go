@@ -36,6 +36,8 @@ type held struct {
 	since time.Time
 	heard atomic.Int64  // when the peer gave its last sign of life, as Unix nanoseconds
 	woken chan struct{} // Hold or Watch has changed
+
+	replaced bool // another connection is in use; guarded by mu of the Kept
 }
 
 func (h *held) wake() {

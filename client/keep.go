@@ -176,11 +176,11 @@ func (k *Kept) Close() {
 	k.work.Wait()
 }
 
-// current returns the connection, if it is usable.
+// current returns the connection, if it is usable: it has not ended, and the peer does not drain it.
 func (k *Kept) current() *held {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.now == nil || k.now.c.Context().Err() != nil {
+	if k.now == nil || k.now.c.peer.Leaving().Err() != nil {
 		return nil
 	}
 	return k.now
@@ -264,6 +264,9 @@ func (k *Kept) connect(ctx context.Context) (*held, error) {
 		h.c.Close()
 		return nil, ErrKeptClosed
 	}
+	if k.now != nil {
+		k.now.replaced = true
+	}
 	k.now, k.known, k.down, k.err = h, true, time.Time{}, nil
 	k.work.Go(func() { k.look(h) })
 	return h, nil
@@ -293,14 +296,23 @@ func (k *Kept) look(h *held) {
 		case <-h.c.Context().Done():
 			k.lost(h)
 			return
-		case <-k.ctx.Done(): // Close ends the connection
-			<-h.c.Context().Done()
+		case <-k.ctx.Done():
+			if !k.replaced(h) {
+				<-h.c.Context().Done() // Close ends it
+			}
 			return
 		case <-h.woken:
 		case <-timer.C:
 			h.sign(k.o.Timeout)
 		}
 	}
+}
+
+// replaced reports whether a connection was left to its end, because the peer drains it.
+func (k *Kept) replaced(h *held) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return h.replaced
 }
 
 // every is the present interval between requests for a sign of life; 0 means never.

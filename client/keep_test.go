@@ -64,6 +64,19 @@ func (h *house) end() {
 	}
 }
 
+// drain starts the shutdown of the endpoint, which another one may replace. It returns its end.
+func (h *house) drain() (end func()) {
+	h.mu.Lock()
+	set, ep := h.set, h.ep
+	h.set, h.ep = nil, nil
+	h.mu.Unlock()
+	go func() { _ = ep.Shutdown(context.Background()) }()
+	return func() {
+		_ = ep.Close()
+		set.Close()
+	}
+}
+
 func (h *house) dial(context.Context) (*Client, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -296,6 +309,41 @@ func TestRequestWaitsForAnEndpointThatBeginsAnew(t *testing.T) {
 		}
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the client was told after %v", took)
+		}
+	})
+}
+
+// The first endpoint shuts down, and waits for a call. A call during that time is for the next endpoint.
+func TestACallThatADrainingEndpointRefusesIsMadeElsewhere(t *testing.T) {
+	inHouses(t, 0, func(t *testing.T, h *house) {
+		goOn := make(chan struct{})
+		slow := &scripted{do: func(_ mcpmap.Counterpart, x *mcpmap.Exchange) {
+			go func() {
+				<-goOn
+				x.Finish([]byte(answer(string(x.Message.ID()))))
+			}()
+		}}
+		h.begin(slow)
+		peer := Keep(KeepOptions{Dial: h.dial})
+		defer peer.Close()
+		k := openOn(t, peer, 24*time.Hour, nil)
+		k.write(fmt.Sprintf(requests["modern"], 0))
+		synctest.Wait()
+		defer h.drain()()
+		synctest.Wait()
+		h.begin(echoing())
+		for id := 1; id <= 2; id++ {
+			k.write(fmt.Sprintf(requests["modern"], id))
+			if got, want := k.read(), answer(fmt.Sprint(id)); got != want {
+				t.Errorf("answer %s, want %s", got, want)
+			}
+		}
+		close(goOn)
+		if got, want := k.read(), answer("0"); got != want {
+			t.Errorf("answer %s, want %s", got, want)
+		}
+		if n := len(slow.came()); n != 1 || h.dialled() != 2 {
+			t.Errorf("%d calls at the first endpoint, %d connections", n, h.dialled())
 		}
 	})
 }

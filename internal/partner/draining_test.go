@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
+	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/store/sqlstore"
 	"github.com/slimwire/swp/transport"
@@ -23,6 +24,30 @@ import (
 type shutting struct {
 	*endpoint.Endpoint
 	tasks atomic.Int32
+	calls atomic.Int32 // of tools
+}
+
+// Do implements mcpmap.Server.
+func (p *shutting) Do(x *mcpmap.Exchange) {
+	p.calls.Add(1)
+	x.Finish([]byte(toolAnswer))
+}
+
+// Connect implements mcpmap.Server.
+func (p *shutting) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
+	return nil, errors.New("no sessions")
+}
+
+const toolAnswer = `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+
+// tables returns an MCP backend with some servers.
+func tables(t *testing.T, servers map[string]mcpmap.Server) mcpmap.Backend {
+	t.Helper()
+	table, err := mcpmap.NewTable(servers, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }
 
 // learning is an Observer that has an endpoint know that its peers act on extension 54, as their
@@ -39,6 +64,7 @@ func newShutting(t *testing.T, knows string, tells bool) *shutting {
 	p := new(shutting)
 	set, err := all.New(all.Options{
 		Partner: func(identity string) bool { return identity == knows },
+		MCP:     mcpmap.Options{Backend: tables(t, map[string]mcpmap.Server{"tools": p})},
 		RPC: rpc.Options{Methods: map[string]rpc.Method{"hang": {Held: func(p *rpc.Pending, _ []byte) error {
 			context.AfterFunc(p.Context(), func() { p.Fail(nil) })
 			return nil
@@ -88,23 +114,29 @@ func observed(t *testing.T, set *all.Set, observer endpoint.Observer) *endpoint.
 	return ep
 }
 
-// A process of the partner shuts down, and waits for a call that does not end. What comes
-// meanwhile is for the next process.
-func TestTasksForAPartnerThatShutsDownTakeItsNextConnection(t *testing.T) {
+// A process of the partner shuts down, and waits for a call that does not end. A task or a call of a
+// tool during that time is for the next process.
+func TestWorkForAPartnerThatShutsDownTakesItsNextConnection(t *testing.T) {
 	for name, test := range map[string]struct {
-		mux, tells bool
-		within     time.Duration
+		mux, tells, tool bool
+		within           time.Duration
 	}{
-		"over one stream":               {false, true, 2 * time.Second},
-		"over streams":                  {true, true, 2 * time.Second},
-		"over one stream and not told":  {false, false, time.Minute},
-		"over streams and not told why": {true, false, time.Minute},
+		"over one stream":               {false, true, false, 2 * time.Second},
+		"over streams":                  {true, true, false, 2 * time.Second},
+		"over one stream and not told":  {false, false, false, time.Minute},
+		"over streams and not told why": {true, false, false, time.Minute},
+		"a tool over one stream":        {false, true, true, 2 * time.Second},
+		"a tool over streams":           {true, true, true, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const self, other = "spiffe://a.example/swpd", "spiffe://b.example/swpd"
 				processes := []*shutting{newShutting(t, self, test.tells), newShutting(t, self, test.tells)}
-				served, err := all.New(all.Options{A2A: a2a.Options{Store: memoryStore(t)}})
+				var served *all.Set
+				directory := new(partner.Directory)
+				served, err := all.New(all.Options{A2A: a2a.Options{Store: memoryStore(t)}, MCP: mcpmap.Options{Backend: &partner.Backend{
+					Local: tables(t, nil), Directory: directory, Client: func(s profiles.Session) *mcpmap.Client { return served.MCP.Client(s) },
+				}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -123,6 +155,7 @@ func TestTasksForAPartnerThatShutsDownTakeItsNextConnection(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				directory.Set([]*partner.Link{l})
 				l.Start()
 				defer l.Close()
 				up, err := l.Ready(t.Context())
@@ -145,22 +178,16 @@ func TestTasksForAPartnerThatShutsDownTakeItsNextConnection(t *testing.T) {
 				client := attached(t, set)
 				ours, theirs := transport.Pipe()
 				near.Attach(theirs)
-				d, err := set.A2A.Send(t.Context(), client.Attach(ours), &a2a.Task{Kind: "b/k"}, a2a.SendOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer d.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), test.within)
 				defer cancel()
-				for err == nil {
-					_, err = d.Recv(ctx)
+				asker := client.Attach(ours)
+				if test.tool {
+					callTool(ctx, t, set.MCP.Client(asker))
+				} else {
+					sendTask(ctx, t, set.A2A, asker)
 				}
-				result := d.Result()
-				if result == nil || !result.OK || string(result.Output) != "done" {
-					t.Fatalf("the task ended with %+v, %v", result, err)
-				}
-				if n := processes[1].tasks.Load(); n != 1 || processes[0].tasks.Load() != 0 || dialled != 2 {
-					t.Errorf("%d tasks at the next process after %d connections", n, dialled)
+				if n := processes[1].tasks.Load() + processes[1].calls.Load(); n != 1 || processes[0].tasks.Load()+processes[0].calls.Load() != 0 || dialled != 2 {
+					t.Errorf("%d tasks and calls at the next process after %d connections", n, dialled)
 				}
 				if now, err := l.Ready(t.Context()); err != nil || now == up {
 					t.Errorf("the link has the old session: %v", err)
@@ -176,6 +203,33 @@ func TestTasksForAPartnerThatShutsDownTakeItsNextConnection(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// sendTask sends a task to the partner, and waits for its Result.
+func sendTask(ctx context.Context, t *testing.T, from *a2a.Service, s profiles.Session) {
+	t.Helper()
+	d, err := from.Send(t.Context(), s, &a2a.Task{Kind: "b/k"}, a2a.SendOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for err == nil {
+		_, err = d.Recv(ctx)
+	}
+	result := d.Result()
+	if result == nil || !result.OK || string(result.Output) != "done" {
+		t.Fatalf("the task ended with %+v, %v", result, err)
+	}
+}
+
+// callTool calls a tool of the partner.
+func callTool(ctx context.Context, t *testing.T, c *mcpmap.Client) {
+	t.Helper()
+	const request = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	result, err := c.Do(ctx, &mcpmap.Call{Target: "b/tools", Octets: []byte(request)})
+	if err != nil || string(result.Octets) != toolAnswer {
+		t.Fatalf("the call ended with %+v, %v", result, err)
 	}
 }
 

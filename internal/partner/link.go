@@ -188,7 +188,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		switch {
 		case l.opts.Barred != "":
 			return nil, l.barred()
-		case up != nil && up.Session.Context().Err() == nil: // else changed is closed soon
+		case up != nil && up.Session.Leaving().Err() == nil: // else changed is closed soon
 			l.watch(up)
 			return up, nil
 		case l.ctx.Err() != nil, failure != nil && time.Since(since) > l.opts.Wait:

@@ -63,12 +63,22 @@ func (s *server) Do(x *mcpmap.Exchange) {
 	ctx, cancel := cancellable(x)
 	go func() {
 		defer cancel(nil)
-		up, err := s.ready(ctx)
-		if err == nil {
-			_, err = s.pass(ctx, up, x, passage, call)
-		}
-		if err != nil {
-			x.Fail(mcpmap.Failure(err))
+		for again := true; ; again = false {
+			up, err := s.ready(ctx)
+			var result *mcpmap.Result
+			if err == nil {
+				result, err = s.send(ctx, up, x, passage, call)
+			}
+			switch {
+			case errors.Is(err, mcpmap.ErrCancelled): // the exchange is over
+			case err != nil:
+				x.Fail(mcpmap.Failure(err))
+			case again && result.Draining:
+				continue // the partner has not carried it out
+			default:
+				s.answer(x, call, result)
+			}
+			return
 		}
 	}()
 }
@@ -130,25 +140,43 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 // pass forwards a request and returns its answer, which ends the exchange. It returns the
 // id of a session that initialize has opened.
 func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (session string, err error) {
-	if err := s.unpinned(ctx, x.Peer().Identity, call.Octets); err != nil {
-		return "", err
-	}
-	ctx, call.Extensions, err = s.link.Onward(ctx, x.Peer().Identity, p, profiles.Onward{Name: s.local()}, nil)
-	if err != nil {
-		return "", err
-	}
-	s.link.watch(up)
-	result, err := s.client(up.Session).Do(ctx, call)
+	result, err := s.send(ctx, up, x, p, call)
 	switch {
 	case errors.Is(err, mcpmap.ErrCancelled):
 		return "", nil // the exchange is over
-	case profiles.Misanswered(err):
-		return "", s.wrong(err, x.Peer().Identity, call.Octets)
-	case errors.Is(err, context.Canceled):
-		return "", err // of the caller, or the end of its session
 	case err != nil:
-		return "", s.link.lost(ctx, up, err, false)
+		return "", err
 	}
+	s.answer(x, call, result)
+	return result.Session, nil
+}
+
+// send sends a request and returns its answer. The error is mcpmap.ErrCancelled if the caller has ended
+// the exchange.
+func (s *server) send(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (*mcpmap.Result, error) {
+	if err := s.unpinned(ctx, x.Peer().Identity, call.Octets); err != nil {
+		return nil, err
+	}
+	ctx, extensions, err := s.link.Onward(ctx, x.Peer().Identity, p, profiles.Onward{Name: s.local()}, nil)
+	if err != nil {
+		return nil, err
+	}
+	call.Extensions = extensions
+	s.link.watch(up)
+	result, err := s.client(up.Session).Do(ctx, call)
+	switch {
+	case err == nil:
+		return result, nil
+	case profiles.Misanswered(err):
+		return nil, s.wrong(err, x.Peer().Identity, call.Octets)
+	case errors.Is(err, mcpmap.ErrCancelled), errors.Is(err, context.Canceled): // of the caller, or the end of its session
+		return nil, err
+	}
+	return nil, s.link.lost(ctx, up, err, false)
+}
+
+// answer ends the exchange with an answer.
+func (s *server) answer(x *mcpmap.Exchange, call *mcpmap.Call, result *mcpmap.Result) {
 	x.Keep(result.Keeps)
 	if failure := result.Error(); failure != nil {
 		outcome := profiles.OutcomeFailed
@@ -159,5 +187,4 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	} else {
 		x.FinishStatus(result.Octets, result.Status)
 	}
-	return result.Session, nil
 }

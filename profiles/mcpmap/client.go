@@ -81,6 +81,10 @@ type Result struct {
 	Status  int    // HTTP status where the peer gave one that an answer can have (extension 20), else 0
 
 	Keeps profiles.EndToEnd // what the response keeps when it is forwarded
+
+	// Draining says that the peer drains the connection and has refused the request, of which
+	// nothing was done: it may be sent over another connection (extension 54).
+	Draining bool
 }
 
 // Error returns the JSON-RPC error of the response, a window into its octets, or nil if it
@@ -225,6 +229,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		return nil, c.ended(ctx, out, &msg, err)
 	}
 	result := &Result{Octets: slices.Clone(env.Payload), Keeps: profiles.EndToEndOf(env)}
+	_, result.Draining = env.Extensions.Lookup(profiles.ExtDraining)
 	if call.Shared {
 		if err := out.answeredBy(result.Octets); err != nil {
 			return nil, err

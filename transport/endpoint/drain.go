@@ -110,10 +110,11 @@ func (s *Session) drained() bool {
 	return s.idle()
 }
 
-// checkDrained is called, without mu, after an exchange, a call or a stream has ended. When
-// a draining session has nothing in flight, it wakes the read loops; each ends its stream
-// after the queue has been written. Only the loop knows that no request is being handled
-// inline.
+// checkDrained is called, without mu, after an exchange, a call or a stream has ended. A draining
+// session with nothing in flight ends. If the stream is the connection, its read loop is woken and
+// ends it after the queue has been written: only the loop knows that no request is being handled
+// inline. A multiplexed session reads until it is closed after lingerTime, because the peer may send
+// requests on any stream until it hears of the shutdown, and each has to be refused.
 func (s *Session) checkDrained() {
 	if s.heard.Load() && s.onlyLong() {
 		go s.closeHalfOpen()
@@ -123,26 +124,51 @@ func (s *Session) checkDrained() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.idle() {
-		return
-	}
-	for l := range s.lanes {
-		_ = l.stream.SetReadDeadline(time.Unix(1, 0))
-	}
-	if len(s.lanes) == 0 && s.conn.Multiplexed() && !s.leaving {
+	switch {
+	case !s.idle():
+	case !s.conn.Multiplexed():
+		for l := range s.lanes {
+			_ = l.stream.SetReadDeadline(time.Unix(1, 0))
+		}
+	case !s.leaving:
 		s.leaving = true
-		time.AfterFunc(lingerTime, s.closeDrained)
+		s.linger()
 	}
 }
 
-// closeDrained closes a drained multiplexed session whose streams have ended, after
-// everything has been written and a short time for the peer to receive it.
-func (s *Session) closeDrained() {
-	if s.writing.Load() > 0 {
-		time.AfterFunc(lingerTime, s.closeDrained)
-		return
+// linger looks after lingerTime whether a drained multiplexed session can be closed. The caller holds
+// mu.
+func (s *Session) linger() {
+	quiet := s.quiet()
+	time.AfterFunc(lingerTime, func() { s.closeDrained(quiet) })
+}
+
+// quiet reports whether no message is being served inline and none is being written. The caller holds
+// mu.
+func (s *Session) quiet() bool {
+	for l := range s.lanes {
+		if !l.waits.Load() {
+			return false
+		}
 	}
-	s.retire()
+	return s.writing.Load() == 0
+}
+
+// closeDrained closes a drained multiplexed session if it was quiet lingerTime ago and still is, so
+// that the peer has had time to receive the last octets. If an exchange or a call has begun again,
+// checkDrained is called at its end.
+func (s *Session) closeDrained(quiet bool) {
+	s.mu.Lock()
+	idle := s.idle()
+	s.leaving = idle
+	ends := idle && quiet && s.quiet()
+	if idle && !ends {
+		s.linger()
+	}
+	s.mu.Unlock()
+	if ends {
+		s.retire()
+	}
 }
 
 // lingerTime is the time for a drained or refused peer to receive the last octets before
@@ -180,14 +206,10 @@ func (s *Session) awaitAnswers(l *lane) {
 // flight.
 var errDrained = errors.New("endpoint: drained")
 
-// endDrained ends the stream of a drained session. It writes the queue and half-closes the
-// stream. If the stream is the connection, it then waits a moment for the peer to close it,
-// so that a reset cannot discard the last octets.
+// endDrained ends the stream of a drained session that is its connection. It writes the queue,
+// half-closes the stream and waits a moment for the peer to close it, so that a reset cannot discard
+// the last octets.
 func (l *lane) endDrained() {
-	if l.s.conn.Multiplexed() {
-		l.out.finish()
-		return
-	}
 	l.hangUp()
 	l.s.retire()
 }

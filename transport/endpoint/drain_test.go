@@ -264,6 +264,68 @@ func TestShutdownUnderLoadLosesNoAcceptedRequest(t *testing.T) {
 	}
 }
 
+// A peer that has not heard of the shutdown may send requests until the connection is closed. Each
+// is refused, so that it can be sent elsewhere; a loss would leave open whether it had an effect.
+func TestRequestsAreRefusedUntilADrainedConnectionIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, _ := newEndpoint(t, endpoint.Options{}, telling(profile(echo)))
+		two, _ := newEndpoint(t, endpoint.Options{}, telling(profile(echo)))
+		x, y := transport.MuxPipe()
+		s := one.Attach(x)
+		two.Attach(y)
+		if _, err := try(t.Context(), s, "before"); err != nil {
+			t.Fatal(err)
+		}
+		done := shutdown(two, 10*time.Second)
+		synctest.Wait()
+		refused := 0
+		for ; s.Context().Err() == nil && refused < 100; time.Sleep(10 * time.Millisecond) {
+			answer, err := try(t.Context(), s, "late")
+			if s.Context().Err() != nil {
+				break
+			}
+			if answer != profiles.RateLimitExceeded.String() {
+				t.Fatalf("request %d: %q, %v, want a refusal", refused+1, answer, err)
+			}
+			refused++
+		}
+		if refused == 0 || refused == 100 {
+			t.Errorf("%d requests were refused", refused)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+}
+
+// A handler that answers inline, after a long wait for the disk, is no exchange in flight.
+func TestADrainedConnectionIsNotClosedBeforeAnInlineAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+			time.Sleep(5 * time.Second)
+			return echo(ctx, req, w)
+		}
+		one, _ := newEndpoint(t, endpoint.Options{}, profile(slow))
+		two, _ := newEndpoint(t, endpoint.Options{}, profile(slow))
+		x, y := transport.MuxPipe()
+		s := one.Attach(x)
+		two.Attach(y)
+		answered := make(chan string)
+		go func() {
+			answer, err := try(t.Context(), s, "slow")
+			answered <- fmt.Sprint(answer, " ", err)
+		}()
+		synctest.Wait()
+		done := shutdown(two, 10*time.Second)
+		if got := <-answered; got != "slow <nil>" {
+			t.Errorf("the answer is %s", got)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+}
+
 func TestAHalfClosedPeerGetsItsAnswers(t *testing.T) {
 	virtually(t, func(t *testing.T, pipe pipe) {
 		goOn := make(chan struct{}, 10)

@@ -58,14 +58,16 @@ func (in *input) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if l.s.drained() { // checked after the deadline is set, see checkDrained
+	if !l.s.conn.Multiplexed() && l.s.drained() { // checked after the deadline is set, see checkDrained
 		return 0, errDrained
 	}
 	rests := have == 0 && l.grown > 0
 	if rests { // set after the deadline, see recall
 		l.resting.Store(true)
 	}
+	l.waits.Store(true)
 	n, err := l.stream.Read(p)
+	l.waits.Store(false)
 	if rests {
 		l.resting.Store(false)
 	}

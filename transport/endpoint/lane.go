@@ -45,6 +45,7 @@ type lane struct {
 	grown     int                      // octets taken from the budgets for its growth
 	resting   atomic.Bool              // between two frames, with a buffer that grew, see recall
 	spared    bool                     // this lane has the session's one free window
+	waits     atomic.Bool              // for octets of the peer, with nothing to serve, see closeDrained
 
 	// The state of the read loop.
 	now      time.Time // wall clock, read once per batch

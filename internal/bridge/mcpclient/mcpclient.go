@@ -211,10 +211,10 @@ func (c *Conversation) request(m *mcpmap.Message, octets []byte) {
 }
 
 // call carries a request out, over another connection if the first has ended before the
-// request left.
+// request left, or the peer drains it and has refused the request.
 func (c *Conversation) call(ctx context.Context, m *mcpmap.Message, octets []byte, told func()) (*mcpmap.Result, error) {
 	defer c.o.Peer.Watch()()
-	for {
+	for again := true; ; {
 		link, id, err := c.way(ctx, m)
 		if err != nil {
 			return nil, err
@@ -227,6 +227,8 @@ func (c *Conversation) call(ctx context.Context, m *mcpmap.Message, octets []byt
 		call.Events = c.events(link)
 		result, err := link.MCP.Do(ctx, call)
 		switch {
+		case err == nil && result.Draining && again:
+			again = false
 		case err == nil:
 			return c.session.answered(m, octets, link, id, result)
 		case sent || ctx.Err() != nil || errors.As(err, new(*profiles.Error)) || !ended(link):
