@@ -25,6 +25,16 @@ package-test: ## two Debian roots, partners, a call, an upgrade from PREVIOUS un
 	$(MAKE) -s -C "$$work/previous" packages ARCHES=$$arch DIST="$$work/dist.previous" && $(MAKE) -s packages ARCHES=$$arch DIST="$$work/dist" && \
 	scripts/package-test.sh "$$work"/dist/*.deb "$$work"/dist.previous/*.deb $(abspath $(BIN))/mcp-modern $(PACKAGE_ROOT)
 
+.PHONY: test-upgrade
+test-upgrade: ## upgrade three nodes on PostgreSQL from PREVIOUS, one after the other, while clients work: no error, nothing lost
+	@$(build-for) ./test/cluster/clusterdemo
+	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && \
+	git describe --tags --abbrev=0 >/dev/null 2>&1 || echo 'there is no tag yet' && \
+	git clone -q . "$$work/previous" && git -C "$$work/previous" checkout -q $(PREVIOUS) && \
+	echo "the previous version is $$(git log -1 --format='%h, %s' $(PREVIOUS))" && \
+	$(GO) build -C "$$work/previous" -o "$$work/swpd" ./cmd/swpd && \
+	$(BIN)/clusterdemo -swpd $(BIN)/swpd -previous "$$work/swpd"
+
 RELEASE ?=
 
 .PHONY: upgrade-data

@@ -152,7 +152,7 @@ func (s *scene) begin() (called map[string]*cluster.Kind) {
 	}))
 	add("deliveries from east", deliver(atEast, hubName+"/jobs"), consume(overTLS, "jobs"))
 	add("deliveries to west", deliver(overQUIC, westName+"/jobs"), consume(atWest, "jobs"))
-	add("tool calls", call(overTLS, toolsName, !s.strict), nil)
+	add("tool calls", call(overQUIC, toolsName, !s.strict), nil)
 	add("tool calls of west", call(atWest, hubName+"/"+toolsName, !s.strict), nil)
 	return called
 }
