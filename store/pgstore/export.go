@@ -13,7 +13,7 @@ import (
 
 const (
 	counters      = `SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM versions), (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM numbers)`
-	exportRecords = `SELECT space, key, owner, version, expires, sum, value FROM record
+	exportRecords = `SELECT space, key, version, owner, expires, sum, payer, value FROM record
 		WHERE expires = 0 OR expires > $1 ORDER BY space, key`
 	exportLogs = `SELECT l.space, l.name, l.owner, l.id, l.last, l.trimmed, l.sum,
 			coalesce(e.seq, 0), coalesce(e.id, ''), coalesce(e.owner, ''), coalesce(e.expires, 0), coalesce(e.sum, 0), e.data
@@ -90,16 +90,16 @@ func (x *exporting) run(ctx context.Context) error {
 }
 
 func (x *exporting) records(ctx context.Context) error {
-	var space, key, owner []byte
+	var space, key []byte
 	var r record
 	return x.each(ctx, exportRecords, func() error {
 		if err := x.s.intactRecord(string(space), string(key), &r); err != nil {
 			return err
 		}
 		return x.give(&store.Record{
-			Space: string(space), Key: string(key), Owner: string(owner), Version: uint64(r.version), Expires: uint64(r.expires), Value: r.value,
+			Space: string(space), Key: string(key), Owner: string(r.owner), Version: uint64(r.version), Expires: uint64(r.expires), Value: r.value,
 		})
-	}, &space, &key, &owner, &r.version, &r.expires, &r.sum, &r.value)
+	}, append([]any{&space, &key}, r.columns()...)...)
 }
 
 func (x *exporting) logs(ctx context.Context) error {

@@ -16,17 +16,14 @@ import (
 
 const (
 	lockWritten  = `SELECT written FROM state FOR UPDATE`
-	insertRecord = `INSERT INTO record (space, key, version, owner, expires, sum, value) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	insertRecord = `INSERT INTO record (space, key, version, owner, expires, sum, payer, value) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 	insertLog    = `INSERT INTO log (space, name, owner, last, trimmed, sum) VALUES ($1, $2, $3, $4, 0, 0) RETURNING id`
 	sumOfLog     = `UPDATE log SET sum = $2 WHERE id = $1`
 	insertEntry  = `INSERT INTO entry (log, seq, id, owner, expires, sum, data) VALUES ($1, $2, nullif($3, ''::bytea), $4, $5, $6, $7)`
 	insertItem   = `INSERT INTO item (space, id, queue, n, mark, owner, done, lease, tries, due, expires, keep, size, sum, place, body, data)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
-	chargeOwner = `SELECT charge($1, $2, $3)`
-	countPlace  = `SELECT count_up($1, $2, $3, $4, $5, $6)`
-	countHeld   = `INSERT INTO held (space, queue, owner, node, items, kept, octets) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (space, queue, owner, node) DO UPDATE SET
-			items = held.items + excluded.items, kept = held.kept + excluded.kept, octets = held.octets + excluded.octets`
+	chargeOwner  = `SELECT charge($1, $2, $3)`
+	countItems   = `SELECT count_items($1, $2, $3, $4, $5, $6, $7)`
 	advanceClock = `UPDATE clock SET now = $1 WHERE now < $1`
 	setCounters  = `SELECT setval('versions', greatest($1, (SELECT last_value FROM versions))), setval('numbers', greatest($2, (SELECT last_value FROM numbers)))`
 )
@@ -45,12 +42,6 @@ func (s *Store) Import(ctx context.Context, next func() (store.Piece, error)) er
 	})
 	return <-told
 }
-
-// Kinds of rows of the table of counters.
-const (
-	kindQueue int32 = 2
-	kindSpace int32 = 3
-)
 
 // importing is an import.
 type importing struct {
@@ -161,7 +152,7 @@ func (i *importing) add(ctx context.Context, p store.Piece) error {
 		i.owners[p.Owner] += quota.Cost(len(p.Space)+len(p.Key), len(p.Value))
 		r := record{version: int64(p.Version), expires: int64(p.Expires), value: bytes.Clone(given(p.Value))}
 		return i.send(ctx, len(r.value), insertRecord, []byte(p.Space), []byte(p.Key), r.version, []byte(p.Owner), r.expires,
-			sumRecord(p.Space, p.Key, &r), r.value)
+			sumRecord(p.Space, p.Key, &r), sumPayer(p.Space, p.Key, p.Owner), r.value)
 	case *store.Log:
 		return i.begin(ctx, p)
 	case *store.LogEntry:
@@ -221,13 +212,7 @@ func (i *importing) count(ctx context.Context) error {
 	}
 	clear(i.owners)
 	for of, h := range i.held {
-		space, queue := []byte(of.space), []byte(of.queue)
-		err := cmp.Or(
-			i.send(ctx, 0, countHeld, space, queue, []byte(of.owner), node, h.items, h.kept, h.octets),
-			i.send(ctx, 0, countPlace, node, kindQueue, space, queue, h.items, h.octets),
-			i.send(ctx, 0, countPlace, node, kindSpace, space, []byte{}, h.kept, int64(0)),
-		)
-		if err != nil {
+		if err := i.send(ctx, 0, countItems, node, []byte(of.space), []byte(of.queue), []byte(of.owner), h.items, h.kept, h.octets); err != nil {
 			return err
 		}
 	}

@@ -44,10 +44,10 @@ type ask struct {
 
 const (
 	usedOctets = `SELECT coalesce(sum(octets) FILTER (WHERE kind = 0), 0)::bigint, coalesce(sum(octets) FILTER (WHERE kind = 1), 0)::bigint
-		FROM counter WHERE space = '' AND (kind = 0 AND name = '' OR kind = 1 AND name = $1)`
-	sharesOfOctets = `SELECT name, sum(octets)::bigint FROM counter WHERE kind = 1 AND space = '' GROUP BY name`
-	sharesOfQueue  = `SELECT owner, sum(items)::bigint, sum(octets)::bigint FROM held WHERE space = $1 AND queue = $2 GROUP BY owner`
-	sharesOfSpace  = `SELECT owner, sum(kept)::bigint FROM held WHERE space = $1 GROUP BY owner`
+		FROM counts WHERE space = '' AND (kind = 0 AND name = '' OR kind = 1 AND name = $1)`
+	sharesOfOctets = `SELECT name, sum(octets)::bigint FROM counts WHERE kind = 1 AND space = '' GROUP BY name`
+	sharesOfQueue  = `SELECT owner, sum(items)::bigint, sum(octets)::bigint FROM holdings WHERE space = $1 AND queue = $2 GROUP BY owner`
+	sharesOfSpace  = `SELECT owner, sum(kept)::bigint FROM holdings WHERE space = $1 GROUP BY owner`
 )
 
 // decide raises the limit, or returns why not.

@@ -14,9 +14,9 @@ const (
 )
 
 const (
-	queuesAfter = `SELECT name, sum(items)::bigint FROM counter WHERE kind = $1 AND space = $2 AND name > $3
+	queuesAfter = `SELECT name, sum(items)::bigint FROM counts WHERE kind = $1 AND space = $2 AND name > $3
 		GROUP BY name HAVING sum(items) > 0 ORDER BY name LIMIT $4`
-	ownersAfter = `SELECT name, sum(octets)::bigint FROM counter WHERE kind = $1 AND name > $2 GROUP BY name ORDER BY name LIMIT $3`
+	ownersAfter = `SELECT name, sum(octets)::bigint FROM counts WHERE kind = $1 AND name > $2 GROUP BY name ORDER BY name LIMIT $3`
 )
 
 // Queues calls yield with the queues of a space that have unfinished items and whose names are greater
@@ -82,5 +82,5 @@ func (s *Store) QueueNames(ctx context.Context, space, prefix string, most int) 
 	return names, err
 }
 
-const queuesFrom = `SELECT name, sum(items)::bigint FROM counter WHERE kind = $1 AND space = $2 AND name >= $3 AND ($4::bytea IS NULL OR name < $4)
+const queuesFrom = `SELECT name, sum(items)::bigint FROM counts WHERE kind = $1 AND space = $2 AND name >= $3 AND ($4::bytea IS NULL OR name < $4)
 	GROUP BY name HAVING sum(items) > 0 ORDER BY name LIMIT $5`

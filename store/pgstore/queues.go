@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	addItem = `SELECT status, coalesce(number, 0), coalesce((had).mark, '') FROM add_item($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+	addItem = `SELECT status, coalesce(number, 0), ` + gotItem + ` FROM add_item($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 		$13, $14, $15, $16, $17, $18)`
 	ackItem  = `SELECT ended FROM ack($1, $2, $3, $4, $5)`
 	nackItem = `SELECT ended FROM nack($1, $2, $3, $4, $5)`
 	moveItem = `SELECT ended FROM move($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
-	leasedItem = `SELECT coalesce((got).id, ''), coalesce((got).queue, ''), coalesce((got).n, 0), coalesce((got).mark, ''), coalesce((got).owner, ''),
+	gotItem = `coalesce((got).id, ''), coalesce((got).queue, ''), coalesce((got).n, 0), coalesce((got).mark, ''), coalesce((got).owner, ''),
 		coalesce((got).done, false), coalesce((got).lease, 0), coalesce((got).tries, 0), coalesce((got).due, 0), coalesce((got).expires, 0),
-		coalesce((got).keep, 0), coalesce((got).size, 0), coalesce((got).sum, 0), coalesce((got).place, 0), coalesce((got).body, 0), (got).data,
-		coalesce(next, 0) FROM `
+		coalesce((got).keep, 0), coalesce((got).size, 0), coalesce((got).sum, 0), coalesce((got).place, 0), coalesce((got).body, 0), (got).data`
+	leasedItem   = `SELECT ` + gotItem + `, coalesce(next, 0) FROM `
 	leaseNext    = leasedItem + `lease($1, $2, $3, $4, $5, $6, $7)`
 	leaseExpired = leasedItem + `lease_expired($1, $2, $3, $4)`
 	leaseByID    = leasedItem + `lease_item($1, $2, $3, $4, $5)`
@@ -116,15 +116,20 @@ func (s *Store) Add(space, queue, id, mark, owner string, data []byte, expires, 
 		result = store.AddResult{}
 		var status int
 		var more int64
-		var known []byte
-		if err := one(rows, &status, &more, &known); err != nil {
+		var known item
+		if err := one(rows, append([]any{&status, &more}, known.columns()...)...); err != nil {
 			return err
+		}
+		if known.n != 0 {
+			if err := s.intactItem(space, &known); err != nil {
+				return err
+			}
 		}
 		switch status {
 		case written:
 			result.Fresh = true
 		case differs:
-			result.Equal = string(known) == mark
+			result.Equal = string(known.mark) == mark
 		default:
 			o.ask = &ask{
 				owner: owner, octets: more, space: space, queue: queue, size: int64(len(data)),
@@ -253,13 +258,17 @@ func (s *Store) find(ctx context.Context, text, space, id string) (*item, error)
 	if err != nil || !found {
 		return nil, err
 	}
+	check := s.intactItem
+	if text == itemData {
+		check = s.intactData
+	}
+	if err := check(space, &it); err != nil {
+		return nil, err
+	}
 	if it.done && it.keep <= s.clock.Now() {
 		return nil, nil
 	}
-	if text == itemData {
-		return &it, s.intactData(space, &it)
-	}
-	return &it, s.intactItem(space, &it)
+	return &it, nil
 }
 
 // Item implements store.Queues.

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	putRecord = `SELECT status, coalesce(number, 0), had_owner, coalesce(had_expires, 0), coalesce(had_sum, 0), had
-		FROM put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
+	putRecord = `SELECT status, coalesce(number, 0), coalesce(had_version, 0), had_owner, coalesce(had_expires, 0), coalesce(had_sum, 0),
+			coalesce(had_payer, 0), had
+		FROM put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 	removeRecord = `SELECT removed FROM remove($1, $2, $3, $4, $5)`
-	selectRecord = `SELECT version, expires, sum, value FROM record WHERE space = $1 AND key = $2`
-	scanRecords  = `SELECT key, version, expires, sum, value FROM (
+	selectRecord = `SELECT version, owner, expires, sum, payer, value FROM record WHERE space = $1 AND key = $2`
+	scanRecords  = `SELECT key, version, owner, expires, sum, payer, value FROM (
 		SELECT *, sum(octet_length(value)) OVER (ORDER BY key) - octet_length(value) AS before FROM (
 			SELECT * FROM record WHERE space = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4) page) counted
 		WHERE before < $5 ORDER BY key`
@@ -35,13 +36,18 @@ const (
 
 // record is a row of the table of records.
 type record struct {
-	version, expires, sum int64
-	value                 []byte
+	version, expires, sum, payer int64
+	owner, value                 []byte
+}
+
+// columns returns where to read a record to.
+func (r *record) columns() []any {
+	return []any{&r.version, &r.owner, &r.expires, &r.sum, &r.payer, &r.value}
 }
 
 // intact returns an error if a record is damaged.
 func (s *Store) intactRecord(space, key string, r *record) error {
-	if r.sum != sumRecord(space, key, r) {
+	if r.sum != sumRecord(space, key, r) || r.payer != sumPayer(space, key, string(r.owner)) {
 		return s.damaged("record %q in space %q", key, space)
 	}
 	return nil
@@ -51,6 +57,8 @@ func sumRecord(space, key string, r *record) int64 {
 	return crc(checksum.Record, r.value, space, key) ^ r.version ^ rot(r.expires, 32)
 }
 
+func sumPayer(space, key, owner string) int64 { return crc(checksum.Owner, nil, space, key, owner) }
+
 // Put implements store.Records.
 func (s *Store) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	o := recordOp(space, key, owner, len(value))
@@ -58,26 +66,29 @@ func (s *Store) Put(space, key string, was uint64, owner string, value []byte, e
 	o.call = func(w *writer, l limits) call {
 		return call{putRecord, []any{
 			w.node, []byte(space), []byte(key), int64(was), []byte(owner), given(value), s.clock.Expiry(expires),
-			crc(checksum.Record, value, space, key), w.now, l.perOwner, l.open,
+			crc(checksum.Record, value, space, key), sumPayer(space, key, owner), w.now, l.perOwner, l.open,
 		}}
 	}
 	o.read = func(rows pgx.Rows) error {
 		var status int
-		var payer []byte
+		var n int64
 		var had record
-		if err := one(rows, &status, &had.version, &payer, &had.expires, &had.sum, &had.value); err != nil {
+		if err := one(rows, append([]any{&status, &n}, had.columns()...)...); err != nil {
 			return err
+		}
+		if had.version != 0 {
+			if err := s.intactRecord(space, key, &had); err != nil {
+				return err
+			}
 		}
 		result = store.PutResult{}
 		switch status {
 		case written:
-			result.Wrote, result.Version = true, uint64(had.version)
+			result.Wrote, result.Version = true, uint64(n)
 		case differs:
-			if o.err = s.intactRecord(space, key, &had); o.err == nil {
-				result.Version, result.Current = uint64(had.version), had.value
-			}
+			result.Version, result.Current = uint64(had.version), had.value
 		case asksOctets:
-			o.ask = &ask{owner: string(payer), octets: had.version}
+			o.ask = &ask{owner: string(had.owner), octets: n}
 		}
 		return nil
 	}
@@ -115,7 +126,7 @@ func (s *Store) Get(ctx context.Context, space, key string) (version uint64, val
 		return 0, nil, err
 	}
 	var r record
-	found, err := s.row(ctx, call{selectRecord, []any{[]byte(space), []byte(key)}}, &r.version, &r.expires, &r.sum, &r.value)
+	found, err := s.row(ctx, call{selectRecord, []any{[]byte(space), []byte(key)}}, r.columns()...)
 	if err == nil && found {
 		err = s.intactRecord(space, key, &r)
 	}
@@ -147,7 +158,7 @@ func (s *Store) Scan(ctx context.Context, space, prefix, after string,
 		err := s.rows(ctx, func() error {
 			page = append(page, keyed{string(key), r})
 			return nil
-		}, call{scanRecords, []any{[]byte(space), from, successor(prefix), pageRows, pageOctets}}, &key, &r.version, &r.expires, &r.sum, &r.value)
+		}, call{scanRecords, []any{[]byte(space), from, successor(prefix), pageRows, pageOctets}}, append([]any{&key}, r.columns()...)...)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (r *rooms) most(b *quota.Bounds, of place) (most store.Room, own bool) {
 
 const countRooms = `SELECT coalesce(sum(c.items), 0)::bigint, coalesce(sum(c.octets), 0)::bigint
 	FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS u (space, queue, i)
-	LEFT JOIN counter c ON c.kind = 2 AND c.space = u.space AND c.name = u.queue GROUP BY u.i ORDER BY u.i`
+	LEFT JOIN counts c ON c.kind = 2 AND c.space = u.space AND c.name = u.queue GROUP BY u.i ORDER BY u.i`
 
 // count returns the statement that counts what the queues hold; none without such queues.
 func (r *rooms) count() call {

@@ -1,7 +1,21 @@
 -- The first schema. Times are nanoseconds since 1970 on the clock of the store; 0 means never. Names
 -- are octets, compared as octets. Rows with data of callers have a checksum: the CRC that the node
 -- computes over names and data, with the numbers that a function sets mixed in (mix). A function
--- that changes a number exchanges the old mix for the new one, so that earlier damage stays visible.
+-- that changes a number exchanges the old mix for the new one, so that earlier damage stays visible. The
+-- checksum of a count is of its numbers only (tally).
+
+-- rot rotates the bits of a number.
+CREATE FUNCTION rot(x bigint, k int) RETURNS bigint IMMUTABLE LANGUAGE sql AS
+$$SELECT (x << k) | ((x >> (64 - k)) & ((1::bigint << k) - 1))$$;
+
+CREATE FUNCTION tally(a bigint, b bigint, c bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS
+$$SELECT 6004230478338969423 # a # rot(b, 21) # rot(c, 42)$$;
+
+-- damaged ends a transaction that needs a damaged count.
+CREATE FUNCTION damaged(space bytea, name bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'the count of "%" in space "%"', encode(name, 'escape'), encode(space, 'escape') USING ERRCODE = 'SW002';
+END $$;
 
 CREATE TABLE state (
 	id         int PRIMARY KEY CHECK (id = 1),
@@ -34,8 +48,11 @@ CREATE TABLE counter (
 	node   int NOT NULL,
 	items  bigint NOT NULL,                -- unfinished ones; of a space all
 	octets bigint NOT NULL,
+	sum    bigint NOT NULL,
 	PRIMARY KEY (kind, space, name, node)
 ) WITH (fillfactor = 50);
+CREATE VIEW counts AS SELECT kind, space, name, node, items, octets FROM counter
+	WHERE CASE WHEN sum = tally(items, octets, 0) THEN true ELSE damaged(space, name) END;
 CREATE TABLE held (                        -- items of an owner in a queue
 	space  bytea NOT NULL,
 	queue  bytea NOT NULL,
@@ -44,8 +61,11 @@ CREATE TABLE held (                        -- items of an owner in a queue
 	items  bigint NOT NULL,                -- unfinished
 	kept   bigint NOT NULL,                -- all
 	octets bigint NOT NULL,
+	sum    bigint NOT NULL,
 	PRIMARY KEY (space, queue, owner, node)
 ) WITH (fillfactor = 50);
+CREATE VIEW holdings AS SELECT space, queue, owner, node, items, kept, octets FROM held
+	WHERE CASE WHEN sum = tally(items, kept, octets) THEN true ELSE damaged(space, queue) END;
 CREATE TABLE turn (                        -- the owner of the last item that a long queue gave to a node
 	space bytea NOT NULL,
 	queue bytea NOT NULL,
@@ -58,9 +78,10 @@ CREATE TABLE record (
 	space   bytea NOT NULL,
 	key     bytea NOT NULL,
 	version bigint NOT NULL,
-	owner   bytea NOT NULL,                -- who made it; not in the checksum
+	owner   bytea NOT NULL,                -- who made it
 	expires bigint NOT NULL,
-	sum     bigint NOT NULL,
+	sum     bigint NOT NULL,               -- of space, key and value, and the numbers
+	payer   bigint NOT NULL,               -- checksum of space, key and owner
 	value   bytea NOT NULL,
 	PRIMARY KEY (space, key)
 );
@@ -123,10 +144,6 @@ CREATE INDEX item_owner ON item (space, queue, owner, due, n) WHERE NOT done;
 CREATE INDEX item_expires ON item (space, expires) WHERE expires > 0;
 CREATE INDEX item_keep ON item (keep) WHERE done;
 
--- rot rotates the bits of a number that is not negative.
-CREATE FUNCTION rot(x bigint, k int) RETURNS bigint IMMUTABLE LANGUAGE sql AS
-$$SELECT (x << k) | (x >> (64 - k))$$;
-
 CREATE FUNCTION mix(i item) RETURNS bigint IMMUTABLE LANGUAGE sql AS
 $$SELECT i.n # rot(i.lease, 9) # rot(i.tries, 18) # rot(i.due, 27) # rot(i.expires, 36) # rot(i.keep, 45) # rot(i.size, 54) # rot(i.done::int, 62)$$;
 
@@ -158,12 +175,16 @@ CREATE FUNCTION count_up(of_node int, of_kind int, of_space bytea, of_name bytea
 LANGUAGE plpgsql AS $$
 DECLARE
 	empty boolean;
+	intact boolean;
 BEGIN
-	UPDATE counter SET items = items + more, octets = octets + more_octets
+	UPDATE counter SET items = items + more, octets = octets + more_octets,
+			sum = sum # tally(items, octets, 0) # tally(items + more, octets + more_octets, 0)
 		WHERE kind = of_kind AND space = of_space AND name = of_name AND node = of_node
-		RETURNING items = 0 AND octets = 0 INTO empty;
+		RETURNING items = 0 AND octets = 0, sum = tally(items, octets, 0) INTO empty, intact;
 	IF NOT FOUND THEN
-		INSERT INTO counter VALUES (of_kind, of_space, of_name, of_node, more, more_octets);
+		INSERT INTO counter VALUES (of_kind, of_space, of_name, of_node, more, more_octets, tally(more, more_octets, 0));
+	ELSIF NOT intact THEN
+		PERFORM damaged(of_space, of_name);
 	ELSIF empty THEN
 		DELETE FROM counter WHERE kind = of_kind AND space = of_space AND name = of_name AND node = of_node;
 		IF of_kind = 2 THEN
@@ -188,52 +209,64 @@ BEGIN
 	IF more <= 0 OR open = 9223372036854775807 THEN
 		RETURN true;
 	END IF;
-	RETURN more + (SELECT coalesce(sum(octets), 0) FROM counter WHERE kind = 0) <= open
-		AND more + (SELECT coalesce(sum(octets), 0) FROM counter WHERE kind = 1 AND space = '' AND name = of_owner) <= per_owner;
+	RETURN more + (SELECT coalesce(sum(octets), 0) FROM counts WHERE kind = 0) <= open
+		AND more + (SELECT coalesce(sum(octets), 0) FROM counts WHERE kind = 1 AND space = '' AND name = of_owner) <= per_owner;
 END $$;
 
--- count_item counts items of an owner in a queue.
-CREATE FUNCTION count_item(of_node int, i item, more int, more_kept int) RETURNS void
+-- count_items counts items of an owner in a queue.
+CREATE FUNCTION count_items(of_node int, of_space bytea, of_queue bytea, of_owner bytea, more bigint, more_kept bigint, more_octets bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
 	empty boolean;
+	intact boolean;
 BEGIN
-	UPDATE held SET items = items + more, kept = kept + more_kept, octets = octets + more * i.size
-		WHERE space = i.space AND queue = i.queue AND owner = i.owner AND node = of_node
-		RETURNING items = 0 AND kept = 0 AND octets = 0 INTO empty;
+	UPDATE held SET items = items + more, kept = kept + more_kept, octets = octets + more_octets,
+			sum = sum # tally(items, kept, octets) # tally(items + more, kept + more_kept, octets + more_octets)
+		WHERE space = of_space AND queue = of_queue AND owner = of_owner AND node = of_node
+		RETURNING items = 0 AND kept = 0 AND octets = 0, sum = tally(items, kept, octets) INTO empty, intact;
 	IF NOT FOUND THEN
-		INSERT INTO held VALUES (i.space, i.queue, i.owner, of_node, more, more_kept, more * i.size);
+		INSERT INTO held VALUES (of_space, of_queue, of_owner, of_node, more, more_kept, more_octets, tally(more, more_kept, more_octets));
+	ELSIF NOT intact THEN
+		PERFORM damaged(of_space, of_queue);
 	ELSIF empty THEN
-		DELETE FROM held WHERE space = i.space AND queue = i.queue AND owner = i.owner AND node = of_node;
+		DELETE FROM held WHERE space = of_space AND queue = of_queue AND owner = of_owner AND node = of_node;
 	END IF;
 	IF more <> 0 THEN
-		PERFORM count_up(of_node, 2, i.space, i.queue, more, more * i.size);
+		PERFORM count_up(of_node, 2, of_space, of_queue, more, more_octets);
 	END IF;
 	IF more_kept <> 0 THEN
-		PERFORM count_up(of_node, 3, i.space, '', more_kept, 0);
+		PERFORM count_up(of_node, 3, of_space, '', more_kept, 0);
 	END IF;
 END $$;
+
+CREATE FUNCTION count_item(of_node int, i item, more int, more_kept int) RETURNS void LANGUAGE sql AS
+$$SELECT count_items(of_node, i.space, i.queue, i.owner, more, more_kept, more * i.size)$$;
 
 -- Statuses of an operation that may be refused. 0 to 3 of ask say which limit needs a decision.
 --	0 written, 1 known or differs, 2 missing
 --	10 ask for octets, 11 for a place in the queue, 12 for a place in the space
 
+-- put also returns the record that it replaces, which the node checks before it commits.
 CREATE FUNCTION put(of_node int, of_space bytea, of_key bytea, was bigint, of_owner bytea, new_value bytea, new_expires bigint, crc bigint,
-	at bigint, per_owner bigint, open bigint,
-	OUT status int, OUT number bigint, OUT had_owner bytea, OUT had_expires bigint, OUT had_sum bigint, OUT had bytea)
+	payer_crc bigint, at bigint, per_owner bigint, open bigint,
+	OUT status int, OUT number bigint, OUT had_version bigint, OUT had_owner bytea, OUT had_expires bigint, OUT had_sum bigint,
+	OUT had_payer bigint, OUT had bytea)
 LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
 	more bigint := cost(octet_length(of_space) + octet_length(of_key), octet_length(new_value));
 BEGIN
 	LOOP
-		SELECT version, owner, expires, sum, value INTO r FROM record WHERE space = of_space AND key = of_key FOR NO KEY UPDATE;
+		SELECT version, owner, expires, sum, payer, value INTO r FROM record WHERE space = of_space AND key = of_key FOR NO KEY UPDATE;
+		IF FOUND THEN
+			had_version := r.version; had_owner := r.owner; had_expires := r.expires; had_sum := r.sum; had_payer := r.payer; had := r.value;
+		END IF;
 		IF FOUND AND r.expires > 0 AND r.expires <= at THEN
 			PERFORM remove_record(of_node, of_space, of_key);
 			CONTINUE;
 		END IF;
 		IF r.version IS NOT NULL AND r.version <> was THEN
-			status := 1; number := r.version; had_owner := r.owner; had_expires := r.expires; had_sum := r.sum; had := r.value;
+			status := 1;
 			RETURN;
 		END IF;
 		IF r.version IS NULL AND was <> 0 THEN
@@ -254,7 +287,7 @@ BEGIN
 				WHERE space = of_space AND key = of_key;
 			EXIT;
 		END IF;
-		INSERT INTO record VALUES (of_space, of_key, number, of_owner, new_expires, crc # number # rot(new_expires, 32), new_value)
+		INSERT INTO record VALUES (of_space, of_key, number, of_owner, new_expires, crc # number # rot(new_expires, 32), payer_crc, new_value)
 			ON CONFLICT DO NOTHING;
 		EXIT WHEN FOUND; -- else another node was faster
 	END LOOP;
@@ -375,35 +408,38 @@ BEGIN
 	INSERT INTO garbage AS g VALUES (l.id, up_to) ON CONFLICT (log) DO UPDATE SET through = greatest(g.through, excluded.through);
 END $$;
 
--- add_item adds an item. The limits are of the queue, its octets and its space.
+-- add_item adds an item. The limits are of the queue, its octets and its space. It also returns the item
+-- that has the id, or had it, which the node checks before it commits.
 CREATE FUNCTION add_item(of_node int, of_space bytea, of_queue bytea, of_id bytea, of_mark bytea, of_owner bytea, new_data bytea,
 	new_expires bigint, new_keep bigint, crc bigint, place_crc bigint, body_crc bigint, at bigint, per_owner bigint, open bigint,
 	most_items bigint, most_octets bigint, most_kept bigint,
-	OUT status int, OUT number bigint, OUT had item)
+	OUT status int, OUT number bigint, OUT got item)
 LANGUAGE plpgsql AS $$
 DECLARE
 	i item;
 	q counter;
+	had item;
 BEGIN
 	LOOP
 		SELECT * INTO had FROM item WHERE space = of_space AND id = of_id;
-		IF FOUND AND had.done AND had.keep <= at THEN
+		IF FOUND THEN
+			got := had;
+			got.data := '';
+			IF NOT had.done OR had.keep > at THEN
+				status := 1;
+				RETURN;
+			END IF;
 			PERFORM remove_item(of_node, had);
-		ELSIF FOUND THEN
-			had.data := '';
-			status := 1;
-			RETURN;
 		END IF;
-		had := NULL;
 		i := (of_space, of_id, of_queue, 0, of_mark, of_owner, false, 0, 0, at, new_expires, new_keep, octet_length(new_data),
 			0, place_crc, body_crc, new_data);
 		SELECT coalesce(sum(c.items), 0) AS items, coalesce(sum(c.octets), 0) AS octets INTO q.items, q.octets
-			FROM counter c WHERE kind = 2 AND space = of_space AND name = of_queue;
+			FROM counts c WHERE kind = 2 AND space = of_space AND name = of_queue;
 		IF q.items >= most_items OR q.octets > most_octets - i.size THEN
 			status := 11;
 			RETURN;
 		END IF;
-		IF most_kept <= (SELECT coalesce(sum(items), 0) FROM counter WHERE kind = 3 AND space = of_space AND name = '') THEN
+		IF most_kept <= (SELECT coalesce(sum(items), 0) FROM counts WHERE kind = 3 AND space = of_space AND name = '') THEN
 			status := 12;
 			RETURN;
 		END IF;
@@ -467,14 +503,14 @@ DECLARE
 	who bytea;
 	started boolean := false;
 BEGIN
-	SELECT coalesce(sum(items), 0) INTO live FROM counter WHERE kind = 2 AND space = of_space AND name = of_queue;
+	SELECT coalesce(sum(items), 0) INTO live FROM counts WHERE kind = 2 AND space = of_space AND name = of_queue;
 	IF live <= 0 THEN
 		RETURN;
 	END IF;
 	IF live > in_order THEN
 		SELECT owner INTO last FROM turn WHERE space = of_space AND queue = of_queue AND node = of_node;
 		FOR who IN
-			SELECT owner FROM held WHERE space = of_space AND queue = of_queue GROUP BY owner HAVING sum(items) > 0
+			SELECT owner FROM holdings WHERE space = of_space AND queue = of_queue GROUP BY owner HAVING sum(items) > 0
 			ORDER BY last IS NULL OR owner > last DESC, owner
 		LOOP
 			SELECT * INTO got FROM item WHERE space = of_space AND queue = of_queue AND owner = who AND NOT done AND due <= at

@@ -20,10 +20,10 @@ type figures struct {
 }
 
 const sharedStats = `SELECT
-	(SELECT coalesce(sum(octets), 0)::bigint FROM counter WHERE kind = $1),
+	(SELECT coalesce(sum(octets), 0)::bigint FROM counts WHERE kind = $1),
 	pg_database_size(current_database()),
-	(SELECT count(*) FROM (SELECT FROM counter WHERE kind = $2 GROUP BY space, name HAVING sum(items) > 0) busy),
-	(SELECT coalesce(sum(items), 0)::bigint FROM counter WHERE kind = $2)`
+	(SELECT count(*) FROM (SELECT FROM counts WHERE kind = $2 GROUP BY space, name HAVING sum(items) > 0) busy),
+	(SELECT coalesce(sum(items), 0)::bigint FROM counts WHERE kind = $2)`
 
 // Stats returns the current figures: Used, FileSize, Queues and Items of the database, the others of
 // this process. Figures of the database are the last known while it does not answer.
@@ -42,7 +42,7 @@ func (s *Store) Stats() store.Stats {
 	return stats
 }
 
-const topOwners = `SELECT name, sum(octets)::bigint AS used FROM counter WHERE kind = $1 GROUP BY name ORDER BY used DESC LIMIT 5`
+const topOwners = `SELECT name, sum(octets)::bigint AS used FROM counts WHERE kind = $1 GROUP BY name ORDER BY used DESC LIMIT 5`
 
 // Pools returns who uses the octets of the store, and whose operations of this node wait. If the
 // database does not answer before ctx ends, the octets have no names.

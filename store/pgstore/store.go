@@ -182,9 +182,10 @@ func (s *Store) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", store.ErrDamaged, s.server.name, fmt.Sprintf(format, args...))
 }
 
-// Codes of errors of PostgreSQL, and one of schema1.sql.
+// Codes of errors of PostgreSQL, and two of schema1.sql.
 const (
 	codeFenced       = "SW001"
+	codeCountDamaged = "SW002"
 	codeDiskFull     = "53100"
 	codeDeadlock     = "40P01"
 	codeConflict     = "40001"
@@ -211,7 +212,7 @@ func (s *Store) fault(err error) error {
 		return fmt.Errorf("%w: %s: node %q", store.ErrFenced, s.server.name, s.options.Node)
 	case code == codeDiskFull:
 		return fmt.Errorf("%w: %s: %w", store.ErrFull, s.server.name, err)
-	case code == codeDataDamaged, code == codeIndexDamaged:
+	case code == codeCountDamaged, code == codeDataDamaged, code == codeIndexDamaged:
 		return s.damaged("%v", err)
 	}
 	if _, is := errors.AsType[*store.Error](err); is {
