@@ -51,6 +51,7 @@ func (s *Store) open(ctx context.Context) error {
 	pool.MaxConns, pool.MinConns = int32(s.options.Readers), 0
 	w := s.writer
 	w.config = config.Copy()
+	w.config.OnNotice = w.hear
 	if w.conn, err = pgx.ConnectConfig(ctx, w.config); err != nil {
 		return s.fault(err)
 	}
@@ -84,8 +85,8 @@ func (s *Store) config() (*pgx.ConnConfig, error) {
 		return nil, fmt.Errorf("pgstore: %w", errUnreadable)
 	}
 	s.server.name = fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = s.options.Timeout
+	if config.ConnectTimeout == 0 { // of each host, so that one without an answer leaves time for the others
+		config.ConnectTimeout = s.options.Timeout / time.Duration(1+len(config.Fallbacks))
 	}
 	if config.ValidateConnect == nil {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -184,8 +185,8 @@ const (
 	lockedNode  = `UPDATE node SET server = pg_postmaster_start_time() WHERE id = $1 AND epoch = $2`
 	othersAlive = `SELECT (SELECT now FROM clock), EXISTS (SELECT FROM node WHERE id <> $1 AND heartbeat > clock_timestamp() - $2::interval),
 		(SELECT written FROM state)`
-	settleBatch = `UPDATE node SET batch = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
-	selectBatch = `SELECT epoch, batch FROM node WHERE id = $1`
+	settleBatch  = `UPDATE node SET batch = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
+	confirmBatch = `UPDATE node SET heartbeat = clock_timestamp() WHERE id = $1 AND epoch = $2 AND batch = $3`
 )
 
 // lockSpace is the first part of the keys of advisory locks.
@@ -293,11 +294,15 @@ func (w *writer) connect(ctx context.Context) (err error) {
 		}
 		w.committed = tag.RowsAffected() == 0
 		if w.committed {
-			var epoch, batch int64
-			if err := c.QueryRow(ctx, selectBatch, w.node).Scan(&epoch, &batch); err != nil {
+			// A batch that can be read is not yet at a synchronous standby: a later commit has to wait for that.
+			w.warned = ""
+			tag, err := c.Exec(ctx, confirmBatch, w.node, w.epoch, w.batch)
+			switch {
+			case err != nil:
 				return err
-			}
-			if epoch != w.epoch || batch != w.batch {
+			case w.warned != "":
+				return errors.New(w.warned)
+			case tag.RowsAffected() == 0:
 				return store.ErrFenced
 			}
 		}

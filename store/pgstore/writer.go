@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/gather"
@@ -41,8 +42,9 @@ type writer struct {
 	used   bool  // the database says that something was written
 	using  bool  // this transaction says so
 
-	unsettled bool // the outcome of batch is not known
-	committed bool // batch was committed, which was not known
+	warned    string // the last warning of the server
+	unsettled bool   // the outcome of batch is not known
+	committed bool   // batch was committed, which was not known
 
 	rooms rooms
 	turns gather.Turns[*op]
@@ -225,15 +227,17 @@ func (w *writer) end() error {
 	w.batch++
 	ctx, cancel := context.WithTimeout(context.Background(), w.s.options.Timeout)
 	defer cancel()
+	w.warned = ""
 	results, err := w.conn.PgConn().Exec(ctx, "commit").ReadAll()
-	if err == nil {
-		if len(results) != 1 || results[0].CommandTag.String() != "COMMIT" {
-			w.batch--
-			return errors.New("pgstore: the server has rolled back")
-		}
+	switch {
+	case err == nil && (len(results) != 1 || results[0].CommandTag.String() != "COMMIT"):
+		w.batch--
+		return errors.New("pgstore: the server has rolled back")
+	case err == nil && w.warned == "":
 		return nil
-	}
-	if !w.conn.IsClosed() { // the server has answered
+	case err == nil: // the wait for a synchronous standby was cancelled
+		err = errors.New(w.warned)
+	case !w.conn.IsClosed(): // the server has answered
 		w.batch--
 		return w.undo(err)
 	}
@@ -254,6 +258,13 @@ func (w *writer) end() error {
 		time.Sleep(settlePace)
 	}
 	return fmt.Errorf("the outcome of the commit is not known: %w", err)
+}
+
+// hear notes a warning: the server commits with one where a synchronous standby may not have the commit.
+func (w *writer) hear(_ *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		w.warned = n.Message
+	}
 }
 
 // sweepSoon asks for a sweep after this transaction.
