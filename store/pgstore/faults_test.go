@@ -115,6 +115,7 @@ const (
 	loseIt     // the server does not get it
 	loseAnswer // the server commits, and the client does not hear of it
 	delay      // the server gets it after the client has given up
+	loseRest   // the server gets the first part of a large batch, and then nothing, not even an end
 )
 
 // commitMessage is how pgstore sends a commit.
@@ -189,7 +190,7 @@ func (c *cutter) join(client, server net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buffer)
-		if fate := c.fate.Load(); fate != pass && bytes.HasSuffix(buffer[:n], commitMessage) && c.fate.CompareAndSwap(fate, pass) {
+		if fate := c.fate.Load(); fate != pass && fate != loseRest && bytes.HasSuffix(buffer[:n], commitMessage) && c.fate.CompareAndSwap(fate, pass) {
 			muted.Store(true)
 			c.cuts.Add(1)
 			switch fate {
@@ -202,6 +203,12 @@ func (c *cutter) join(client, server net.Conn) {
 				_, _ = server.Write(buffer[:n])
 				both.Wait()
 			}
+			break
+		}
+		if n == len(buffer) && c.fate.CompareAndSwap(loseRest, pass) {
+			_, _ = server.Write(buffer)
+			c.cuts.Add(1)
+			<-c.late
 			break
 		}
 		stalled := c.stalled.Load()
@@ -524,6 +531,39 @@ func TestST05ANodeThatWasTakenOverCannotWrite(t *testing.T) {
 		if version, _, err := old.Get(t.Context(), "space", key); (version != 0) != want || err != nil {
 			t.Errorf("%q: version %d, %v", key, version, err)
 		}
+	}
+}
+
+func TestST05ANodeThatIsCutOffWithinATransactionIsTakenOver(t *testing.T) {
+	dsn := database(t)
+	c, through := cut(t, dsn)
+	old := open(t, pgstore.Options{DSN: through})
+	put(t, old, "small", "value") // and its statements are prepared
+	c.fate.Store(loseRest)
+	mend := sync.OnceFunc(func() { close(c.late) })
+	defer mend()
+	lost := make(chan store.PutResult, 1)
+	old.Put("space", "large", 0, "owner", make([]byte, 4<<20), time.Time{}, func(r store.PutResult) { lost <- r })
+	var next *pgstore.Store
+	for late := time.Now().Add(patience); next == nil; {
+		var err error
+		if next, err = pgstore.Open(t.Context(), pgstore.Options{DSN: dsn}); err != nil && time.Now().After(late) {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = next.Close() }()
+	if c.cuts.Load() != 1 {
+		t.Error("the node was not cut off")
+	}
+	if p := put(t, next, "next", "value"); p.Err != nil {
+		t.Error(p.Err)
+	}
+	mend()
+	if r := within(t, lost); r.Err == nil {
+		t.Errorf("the write that was cut off: %+v", r)
+	}
+	if version, _, err := next.Get(t.Context(), "space", "large"); version != 0 || err != nil {
+		t.Errorf("the write that was cut off has version %d, %v", version, err)
 	}
 }
 

@@ -187,6 +187,8 @@ const (
 		(SELECT written FROM state)`
 	settleBatch  = `UPDATE node SET batch = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
 	confirmBatch = `UPDATE node SET heartbeat = clock_timestamp() WHERE id = $1 AND epoch = $2 AND batch = $3`
+	endNode      = `SELECT pg_terminate_backend(pid, $3) FROM pg_locks WHERE locktype = 'advisory' AND granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = $1::bigint::oid AND objid = $2::bigint::oid`
 )
 
 // lockSpace is the first part of the keys of advisory locks.
@@ -240,6 +242,9 @@ func (w *writer) enter(ctx context.Context) error {
 		}
 		if !alive {
 			w.s.notice("pgstore: %s: node %q is silent for more than %v; this process takes it over", w.s.server.name, w.s.options.Node, silence)
+			if err := w.oust(ctx); err != nil {
+				return err
+			}
 			break
 		}
 		if w.locked {
@@ -267,6 +272,17 @@ func (w *writer) enter(ctx context.Context) error {
 		w.s.clock = clock.New(w.s.options.Now, now)
 	}
 	return nil
+}
+
+// oust ends the session of a node that is silent. Otherwise the locks of a transaction in which it was cut
+// off stay for as long as TCP waits, or, if the server waits for the rest of a batch, without limit.
+func (w *writer) oust(ctx context.Context) error {
+	key := w.lockKey()
+	_, err := w.conn.Exec(ctx, endNode, int64(uint32(key[0].(int32))), int64(uint32(key[1].(int32))), lockWait.Milliseconds())
+	if codeOf(err) != "" {
+		return nil // the role has no right to; the epoch fences the node all the same
+	}
+	return err
 }
 
 // connect connects again after a failure, and learns the outcome of a commit that is not known: either
