@@ -39,10 +39,11 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	config, err := s.config()
+	config, err := s.options.config()
 	if err != nil {
 		return err
 	}
+	s.server.name = nameOf(config)
 	pool, err := pgxpool.ParseConfig("")
 	if err != nil {
 		return fmt.Errorf("pgstore: %w", errUnreadable)
@@ -77,21 +78,25 @@ func (s *Store) open(ctx context.Context) error {
 var errUnreadable = errors.New("the connection string cannot be read: it is a URL, in which special characters of the password are escaped with %, or " +
 	"a list of keywords such as host=… dbname=…; the service file and the password file that it names must exist")
 
-// config returns how to connect. Its error has no part of the connection string, because that has the
-// password.
-func (s *Store) config() (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(s.options.DSN)
+// nameOf returns the name of a database in errors. It has no password.
+func nameOf(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("postgres://%s:%d/%s", c.Host, c.Port, c.Database)
+}
+
+// config returns how to connect, for options with defaults. Its error has no part of the connection
+// string, because that has the password.
+func (o Options) config() (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(o.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", errUnreadable)
 	}
-	s.server.name = fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
 	if config.ConnectTimeout == 0 { // of each host, so that one without an answer leaves time for the others
-		config.ConnectTimeout = s.options.Timeout / time.Duration(1+len(config.Fallbacks))
+		config.ConnectTimeout = o.Timeout / time.Duration(1+len(config.Fallbacks))
 	}
 	if config.ValidateConnect == nil {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	limit, idle := milliseconds(s.options.Timeout), milliseconds(min(s.options.Timeout, silence/2))
+	limit, idle := milliseconds(o.Timeout), milliseconds(min(o.Timeout, silence/2))
 	for name, value := range map[string]string{
 		"search_path": schemaName, "default_transaction_isolation": "read committed", "statement_timeout": limit,
 		// Locks of a node that was stopped within a transaction end with it.
@@ -100,7 +105,7 @@ func (s *Store) config() (*pgx.ConnConfig, error) {
 		config.RuntimeParams[name] = value
 	}
 	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "swpd " + strconv.QuoteToASCII(s.options.Node)
+		config.RuntimeParams["application_name"] = "swpd " + strconv.QuoteToASCII(o.Node)
 	}
 	return config, nil
 }

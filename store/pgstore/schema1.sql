@@ -40,6 +40,18 @@ CREATE TABLE node (
 	server    timestamptz                  -- start of the server that has the lock of the name; NULL: none has it
 ) WITH (fillfactor = 50);
 
+-- Processes that use the database, or wait for it. No transaction of the store depends on it.
+CREATE TABLE member (
+	name        text PRIMARY KEY,
+	process     bytea NOT NULL,            -- of one start
+	address     text NOT NULL,             -- where other members reach it; empty: nowhere
+	certificate bytea NOT NULL,            -- that it shows there
+	version     text NOT NULL,
+	config      text NOT NULL,             -- digest of its configuration
+	started     timestamptz NOT NULL,
+	seen        timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
 -- Counts of one node. The sum over all nodes counts, so that no node waits for another one.
 CREATE TABLE counter (
 	kind   int NOT NULL,                   -- 0 all, 1 an owner, 2 a queue, 3 a space
