@@ -20,6 +20,12 @@ type Certified interface {
 	Leaves() Leaves
 }
 
+// Chained is a connection whose peer has presented certificates.
+type Chained interface {
+	// Chain returns them, the leaf first. Any goroutine may call it.
+	Chain() []*x509.Certificate
+}
+
 // Presented takes note of the certificate that this side presents in one handshake.
 type Presented struct {
 	own atomic.Pointer[tls.Certificate]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 )
 
 // Listener is a net.Listener of net.Pipe connections, which have no buffer. It is safe for
@@ -33,6 +34,30 @@ func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// Give passes a connection to a call of Accept. If none takes it within the given time, or the
+// listener is closed, Give closes it.
+func (l *Listener) Give(conn net.Conn, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case l.conns <- conn:
+		return
+	case <-l.done:
+	case <-timer.C:
+	}
+	_ = conn.Close()
+}
+
+// Closed reports whether Close was called.
+func (l *Listener) Closed() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
 	}
 }
 

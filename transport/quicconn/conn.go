@@ -2,6 +2,7 @@ package quicconn
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"time"
@@ -55,6 +56,9 @@ func (a *accepted) Recheck() error { return a.policy.Recheck(a.qc.ConnectionStat
 
 func (d *dialled) Leaves() transport.Leaves  { return d.presented.Leaves(d.qc.ConnectionState().TLS) }
 func (a *accepted) Leaves() transport.Leaves { return a.presented.Leaves(a.qc.ConnectionState().TLS) }
+
+// Chain implements transport.Chained.
+func (a *accepted) Chain() []*x509.Certificate { return a.qc.ConnectionState().TLS.PeerCertificates }
 
 func (c *conn) Peer() *transport.Peer    { return c.peer }
 func (c *conn) Multiplexed() bool        { return true }

@@ -2,6 +2,7 @@ package tlsconn
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -49,6 +50,9 @@ func (a *accepted) Recheck() error { return a.policy.Recheck(a.tls.ConnectionSta
 
 func (d *dialled) Leaves() transport.Leaves  { return d.presented.Leaves(d.tls.ConnectionState()) }
 func (a *accepted) Leaves() transport.Leaves { return a.presented.Leaves(a.tls.ConnectionState()) }
+
+// Chain implements transport.Chained.
+func (a *accepted) Chain() []*x509.Certificate { return a.tls.ConnectionState().PeerCertificates }
 
 // Read returns io.EOF after close_notify, an io.ErrUnexpectedEOF error if the connection
 // ended without it, and otherwise the error of the network or of TLS.

@@ -1,0 +1,146 @@
+package passing
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// Place is a process that takes connections over.
+type Place struct {
+	Name        string // of its key
+	Address     string // host:port
+	Certificate []byte // of its key, DER
+}
+
+// Passer passes connections to the process that takes them over at the time. It is safe for concurrent
+// use, and does not change while it is in use.
+type Passer struct {
+	Own *tls.Certificate // from NewKey
+
+	// Place returns where connections go; false if no process takes any now.
+	Place func() (Place, bool)
+
+	// Patience is how long a new connection waits for a process that takes it.
+	Patience time.Duration
+
+	// Write is how long a peer may take to read what was written.
+	Write time.Duration
+}
+
+// pace is the pause between two attempts.
+const pace = 200 * time.Millisecond
+
+// attempt is the time for a connection and its first frames.
+const attempt = 5 * time.Second
+
+// Conn passes a connection of a peer, and returns when it has ended. It owns the connection. The error says
+// why no process took it, or how it ended.
+func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames bool) error {
+	inner, stream, err := p.reach(ctx, outer.Context(), outer.Multiplexed(), about(outer, errorFrames))
+	if err != nil {
+		_ = outer.Close(0)
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _, _ = inner.Close(0), outer.Close(0) })
+	defer stop()
+	if outer.Multiplexed() {
+		return p.streams(ctx, outer, inner)
+	}
+	own, err := outer.Accept(ctx)
+	if err != nil {
+		_, _ = inner.Close(0), outer.Close(0)
+		return err
+	}
+	err = p.whole(own, stream)
+	code := codeOf(err)
+	_, _ = inner.Close(code), outer.Close(code)
+	return err
+}
+
+// Raw passes a connection of TCP as Conn does, octet by octet: what is within it is not looked at.
+func (p *Passer) Raw(ctx context.Context, outer net.Conn) error {
+	conn := transport.NewNetConn(outer, &transport.Peer{Transport: "tcp", Addr: outer.RemoteAddr().String()})
+	inner, stream, err := p.reach(ctx, conn.Context(), false, hello{Kind: kindRaw, Addr: conn.Peer().Addr})
+	if err != nil {
+		_ = conn.Close(0)
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _, _ = inner.Close(0), conn.Close(0) })
+	defer stop()
+	err = p.whole(conn, stream)
+	_, _ = inner.Close(0), conn.Close(0)
+	return err
+}
+
+// reach dials until a process takes the connection, or gone ends.
+func (p *Passer) reach(ctx, gone context.Context, multiplexed bool, h hello) (transport.Conn, transport.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.Patience)
+	defer cancel()
+	stop := context.AfterFunc(gone, cancel)
+	defer stop()
+	last := errors.New("passing: no process takes connections now")
+	for {
+		if place, ok := p.Place(); ok {
+			conn, stream, final, err := p.dial(ctx, place, multiplexed, h)
+			if err == nil || final {
+				return conn, stream, err
+			}
+			last = fmt.Errorf("%s at %s: %w", place.Name, place.Address, err)
+		}
+		if !sleep(ctx, pace) {
+			return nil, nil, last
+		}
+	}
+}
+
+// dial makes one attempt.
+func (p *Passer) dial(ctx context.Context, at Place, multiplexed bool, h hello) (_ transport.Conn, s transport.Stream, final bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	credentials := trusting(p.Own, at.Certificate)
+	policy := &transport.Policy{Credentials: func() *transport.Credentials { return credentials }, Expect: identityOf(at.Name)}
+	var conn transport.Conn
+	if multiplexed {
+		conn, err = quicconn.Dial(ctx, at.Address, policy, quicconn.Options{})
+	} else {
+		conn, err = tlsconn.Dial(ctx, at.Address, policy, tlsconn.Options{})
+	}
+	if err != nil {
+		return nil, nil, false, err
+	}
+	var said answer
+	if s, err = conn.Open(ctx); err == nil {
+		err = within(s, time.Now().Add(attempt), func() error {
+			if err := send(s, h); err != nil {
+				return err
+			}
+			return receive(s, &said)
+		})
+	}
+	if err == nil && multiplexed {
+		err = s.CloseWrite() // the other side waits for it
+	}
+	if err == nil && !said.OK {
+		err = fmt.Errorf("passing: not taken: %.300s", said.Why)
+	}
+	if err != nil {
+		_ = conn.Close(0)
+		return nil, nil, said.Final, err
+	}
+	return conn, s, false, nil
+}
+
+func codeOf(err error) uint64 {
+	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
+		return closed.Code
+	}
+	return 0
+}

@@ -1,0 +1,347 @@
+package passing_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/internal/passing"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/transporttest"
+)
+
+// patience limits the wait for an expected event.
+const patience = time.Minute
+
+// rig is an endpoint of two processes: peers dial one, which passes them to the other.
+type rig struct {
+	t       testing.TB
+	ca      *transporttest.CA
+	policy  *transport.Policy // of the endpoint
+	taker   *passing.Taker
+	passer  *passing.Passer
+	strange atomic.Bool // the taker does not trust the passer
+	refused chan error
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	transporttest.NoLeaks(t)
+	r := &rig{t: t, ca: transporttest.NewCA(t), refused: make(chan error, 16)}
+	r.policy = r.ca.Policy(t, "swp://endpoint.example")
+	passer, taker := key(t, "one"), key(t, "two")
+	var err error
+	r.taker, err = passing.Listen(passing.TakerOptions{
+		Address: "127.0.0.1:0", Own: taker, Policy: r.policy, OnSecurity: func(transport.SecurityEvent) {},
+		Trusted: func() [][]byte {
+			if !r.strange.Load() {
+				return passer.Certificate
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.taker.Close() })
+	place := passing.Place{Name: "two", Address: r.taker.Addr().String(), Certificate: taker.Certificate[0]}
+	r.passer = &passing.Passer{Own: passer, Place: func() (passing.Place, bool) { return place, true }, Patience: patience, Write: patience}
+	return r
+}
+
+func key(t testing.TB, name string) *tls.Certificate {
+	t.Helper()
+	k, err := passing.NewKey(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// listen listens for peers, and passes each.
+func (r *rig) listen(kind string) transport.Listener {
+	r.t.Helper()
+	ln := transporttest.Listen(r.t, kind, r.policy, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := ln.Accept(ctx)
+			if err != nil {
+				return
+			}
+			go func() { r.refused <- r.passer.Conn(ctx, conn, true) }()
+		}
+	}()
+	r.t.Cleanup(func() { cancel(); <-ended })
+	return ln
+}
+
+// pair returns both ends of a connection of a peer.
+func (r *rig) pair(kind string) (client, server transport.Conn) {
+	r.t.Helper()
+	r.taker.Take(true)
+	ln := r.listen(kind)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	client, err := transporttest.Dial(ctx, kind, ln.Addr().String(), r.ca.Policy(r.t, "swp://peer.example"))
+	if err == nil {
+		server, err = r.taker.Peers(true).Accept(ctx)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _, _ = client.Close(0), server.Close(0) })
+	return client, server
+}
+
+func all(t testing.TB, s transport.Stream) string {
+	t.Helper()
+	_ = s.SetReadDeadline(time.Now().Add(patience))
+	b, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func both(t *testing.T, test func(t *testing.T, kind string)) {
+	for _, kind := range []string{"tls", "quic"} {
+		t.Run(kind, func(t *testing.T) { test(t, kind) })
+	}
+}
+
+func TestAPassedConnectionIsThatOfThePeer(t *testing.T) {
+	both(t, func(t *testing.T, kind string) {
+		r := newRig(t)
+		client, server := r.pair(kind)
+		peer := server.Peer()
+		if peer.Identity != "swp://peer.example" || peer.Transport != kind || server.Multiplexed() != client.Multiplexed() {
+			t.Fatalf("%+v", peer)
+		}
+		leaves := server.(transport.Certified).Leaves()
+		if shown := r.policy.Credentials().Certificate; leaves.Own != shown || leaves.Peer.Subject.String() != peer.Subject {
+			t.Fatalf("%+v", leaves)
+		}
+		must(t, server.(transport.Rechecker).Recheck())
+		large := strings.Repeat("request ", 1<<17)
+		opened, accepted := transporttest.Streams(t, client, server)
+		go func() { _, _ = opened.Write([]byte(large)); _ = opened.CloseWrite() }()
+		if got := all(t, accepted); got != large {
+			t.Fatalf("%d octets, want %d", len(got), len(large))
+		}
+		go func() { _, _ = accepted.Write([]byte(large)); _ = accepted.CloseWrite() }()
+		if got := all(t, opened); got != large {
+			t.Fatalf("%d octets, want %d", len(got), len(large))
+		}
+	})
+}
+
+func TestTheTakerOpensStreams(t *testing.T) {
+	r := newRig(t)
+	client, server := r.pair("quic")
+	opened, accepted := transporttest.Streams(t, server, client)
+	_, err := opened.Write([]byte("push"))
+	must(t, errors.Join(err, opened.CloseWrite()))
+	if got := all(t, accepted); got != "push" {
+		t.Fatal(got)
+	}
+}
+
+func TestAStreamEndsWithItsCodeBehindItsOctets(t *testing.T) {
+	r := newRig(t)
+	client, server := r.pair("quic")
+	opened, accepted := transporttest.Streams(t, client, server)
+	_, err := accepted.Write([]byte("answer"))
+	must(t, err)
+	if !server.(transport.Concluder).Conclude(accepted, 7) {
+		t.Fatal("not concluded")
+	}
+	_ = opened.SetReadDeadline(time.Now().Add(patience))
+	got, err := io.ReadAll(opened)
+	closed, ok := errors.AsType[*transport.CloseError](err)
+	if !ok || string(got) != "answer" || closed.Code != 7 || !closed.Remote || !closed.Stream {
+		t.Fatalf("%q, %v", got, err)
+	}
+
+	opened, accepted = transporttest.Streams(t, client, server)
+	opened.Reset(9)
+	_ = accepted.SetReadDeadline(time.Now().Add(patience))
+	_, err = io.ReadAll(accepted)
+	if closed, ok := errors.AsType[*transport.CloseError](err); !ok || closed.Code != 9 {
+		t.Fatal(err)
+	}
+}
+
+func TestAConnectionEndsWithItsCode(t *testing.T) {
+	for _, name := range []string{"by the taker", "by the peer"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			from, to := r.pair("quic")
+			if name == "by the taker" {
+				from, to = to, from
+			}
+			must(t, from.Close(5))
+			select {
+			case <-to.Context().Done():
+			case <-time.After(patience):
+				t.Fatal("still open")
+			}
+			closed, ok := errors.AsType[*transport.CloseError](context.Cause(to.Context()))
+			if !ok || closed.Code != 5 || !closed.Remote {
+				t.Fatal(context.Cause(to.Context()))
+			}
+		})
+	}
+}
+
+func TestWhatTheTakerWroteLastArrivesBeforeTheEnd(t *testing.T) {
+	r := newRig(t)
+	client, server := r.pair("tls")
+	opened, accepted := transporttest.Streams(t, client, server)
+	last := bytes.Repeat([]byte("last"), 1<<15)
+	go func() { _, _ = accepted.Write(last); _ = server.Close(0) }()
+	if got := all(t, opened); got != string(last) {
+		t.Fatalf("%d octets of %d", len(got), len(last))
+	}
+}
+
+func TestANewConnectionWaitsUntilAProcessTakesIt(t *testing.T) {
+	both(t, func(t *testing.T, kind string) {
+		r := newRig(t)
+		asked := make(chan struct{}, 1)
+		place, _ := r.passer.Place()
+		var n atomic.Int32
+		r.passer.Place = func() (passing.Place, bool) {
+			if n.Add(1) == 3 {
+				asked <- struct{}{}
+			}
+			return place, n.Load() > 1
+		}
+		ln := r.listen(kind)
+		client, err := transporttest.Dial(t.Context(), kind, ln.Addr().String(), r.ca.Policy(t, "swp://peer.example"))
+		must(t, err)
+		defer func() { _ = client.Close(0) }()
+		<-asked // it was refused once
+		r.taker.Take(true)
+		server, err := r.taker.Peers(true).Accept(t.Context())
+		must(t, err)
+		must(t, server.Close(0))
+	})
+}
+
+func TestAConnectionThatNobodyTakesEnds(t *testing.T) {
+	r := newRig(t)
+	r.passer.Patience = time.Millisecond
+	ln := r.listen("tls")
+	client, err := transporttest.Dial(t.Context(), "tls", ln.Addr().String(), r.ca.Policy(t, "swp://peer.example"))
+	must(t, err)
+	defer func() { _ = client.Close(0) }()
+	if err := <-r.refused; err == nil {
+		t.Fatal("passed")
+	}
+	s, err := client.Open(t.Context())
+	must(t, err)
+	if n, err := s.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Fatal("octets of nobody")
+	}
+}
+
+func TestAProcessThatIsNotAMemberPassesNothing(t *testing.T) {
+	both(t, func(t *testing.T, kind string) {
+		r := newRig(t)
+		r.strange.Store(true)
+		r.passer.Patience = time.Second
+		r.taker.Take(true)
+		ln := r.listen(kind)
+		client, err := transporttest.Dial(t.Context(), kind, ln.Addr().String(), r.ca.Policy(t, "swp://peer.example"))
+		must(t, err)
+		defer func() { _ = client.Close(0) }()
+		if err := <-r.refused; err == nil {
+			t.Fatal("passed")
+		}
+	})
+}
+
+func TestThePasserRefusesAProcessWithAnotherKey(t *testing.T) {
+	r := newRig(t)
+	r.taker.Take(true)
+	place, _ := r.passer.Place()
+	place.Certificate = key(t, "two").Certificate[0]
+	r.passer.Place, r.passer.Patience = func() (passing.Place, bool) { return place, true }, time.Second
+	ln := r.listen("tls")
+	client, err := transporttest.Dial(t.Context(), "tls", ln.Addr().String(), r.ca.Policy(t, "swp://peer.example"))
+	must(t, err)
+	defer func() { _ = client.Close(0) }()
+	if err := <-r.refused; err == nil {
+		t.Fatal("passed to a stranger")
+	}
+}
+
+// The taker does not rely on the passer for who is trusted.
+func TestTheTakerVerifiesThePeer(t *testing.T) {
+	r := newRig(t)
+	r.taker.Take(true)
+	other := transporttest.NewCA(t)
+	lax := *r.policy
+	both := r.ca.Pool()
+	both.AddCert(other.Cert)
+	own := r.policy.Credentials().Certificate
+	lax.Credentials = func() *transport.Credentials { return &transport.Credentials{Certificate: own, Roots: both} }
+	r.policy = &lax
+	ln := r.listen("tls")
+	stranger := other.Policy(t, "swp://peer.example")
+	ours := r.ca.Pool()
+	certificate := stranger.Credentials().Certificate
+	stranger.Credentials = func() *transport.Credentials { return &transport.Credentials{Certificate: certificate, Roots: ours} }
+	client, err := transporttest.Dial(t.Context(), "tls", ln.Addr().String(), stranger)
+	must(t, err)
+	defer func() { _ = client.Close(0) }()
+	if err := <-r.refused; err == nil || !strings.Contains(err.Error(), "not taken") {
+		t.Fatal(err)
+	}
+}
+
+func TestConnectionsOfTCPArePassedAsTheyAre(t *testing.T) {
+	r := newRig(t)
+	r.taker.Take(true)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = ln.Close() }()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	must(t, err)
+	accepted, err := ln.Accept()
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- r.passer.Raw(context.Background(), accepted) }()
+	server, err := r.taker.Raw().Accept()
+	must(t, err)
+	if got := server.RemoteAddr().String(); got != client.LocalAddr().String() {
+		t.Fatal(got)
+	}
+	go func() { _, _ = client.Write([]byte("GET")); _ = client.(*net.TCPConn).CloseWrite() }()
+	if got, err := io.ReadAll(server); err != nil || string(got) != "GET" {
+		t.Fatal(string(got), err)
+	}
+	_, err = server.Write([]byte("200"))
+	must(t, errors.Join(err, server.Close()))
+	if got, err := io.ReadAll(client); err != nil || string(got) != "200" {
+		t.Fatal(string(got), err)
+	}
+	<-done
+}

@@ -1,0 +1,222 @@
+package passing
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slimwire/swp/internal/pipes"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/quicconn"
+	"github.com/slimwire/swp/transport/tlsconn"
+)
+
+// TakerOptions configure a Taker. All fields are required.
+type TakerOptions struct {
+	Address string           // host:port to listen on, with TCP and UDP
+	Own     *tls.Certificate // from NewKey
+
+	// Trusted returns the certificates of the processes that may pass connections. It is called in
+	// each handshake, by many goroutines.
+	Trusted func() [][]byte
+
+	// Policy verifies the peers, as it verifies those that this process accepts itself.
+	Policy *transport.Policy
+
+	// OnSecurity is told of handshakes that failed. It must not block.
+	OnSecurity func(transport.SecurityEvent)
+}
+
+// Taker takes connections over from the Passers of other processes. Until Take it refuses them.
+type Taker struct {
+	o       TakerOptions
+	inner   []transport.Listener
+	taking  atomic.Bool
+	queues  map[bool]*transport.Queue // connections of peers, by whether they get error frames
+	raw     *pipes.Listener
+	at      net.Addr
+	tasks   sync.WaitGroup
+	stop    context.CancelFunc
+	working context.Context
+}
+
+// Listen opens the sockets of a Taker.
+func Listen(o TakerOptions) (*Taker, error) {
+	t := &Taker{o: o, queues: map[bool]*transport.Queue{false: transport.NewQueue(), true: transport.NewQueue()}}
+	t.raw = pipes.Listen()
+	t.working, t.stop = context.WithCancel(context.Background())
+	var lc net.ListenConfig
+	ln, err := lc.Listen(t.working, "tcp", o.Address)
+	if err != nil {
+		return nil, err
+	}
+	t.at = ln.Addr()
+	udp, err := lc.ListenPacket(t.working, "udp", ln.Addr().String())
+	if err != nil {
+		_ = ln.Close()
+		return nil, err
+	}
+	policy := &transport.Policy{Credentials: func() *transport.Credentials { return trusting(o.Own, o.Trusted()...) }}
+	every := func(netip.Addr) bool { return true } // a process passes many
+	t.inner = append(t.inner, tlsconn.On(ln, policy, tlsconn.Options{OnSecurity: o.OnSecurity, Shared: every}))
+	quic, err := quicconn.On(udp, policy, quicconn.Options{OnSecurity: o.OnSecurity, Shared: every})
+	if err != nil {
+		_ = t.Close()
+		return nil, err
+	}
+	t.inner = append(t.inner, quic)
+	for _, l := range t.inner {
+		t.tasks.Go(func() { t.accept(l) })
+	}
+	return t, nil
+}
+
+// Addr is the address listened on.
+func (t *Taker) Addr() net.Addr { return t.at }
+
+// Take says whether connections are taken from now on. Those that were taken stay.
+func (t *Taker) Take(taking bool) { t.taking.Store(taking) }
+
+// Peers returns a listener for the connections of peers with or without error frames. To close it does
+// nothing.
+func (t *Taker) Peers(errorFrames bool) transport.Listener {
+	return peers{t.queues[errorFrames], t}
+}
+
+type peers struct {
+	*transport.Queue
+	t *Taker
+}
+
+func (p peers) Addr() net.Addr { return p.t.Addr() }
+func (p peers) Close() error   { return nil }
+
+// Raw returns a listener for connections of TCP. Their RemoteAddr is that of the peer. To close it makes the
+// Taker refuse later ones.
+func (t *Taker) Raw() net.Listener { return t.raw }
+
+// Close ends the listeners. Connections that were accepted stay.
+func (t *Taker) Close() error {
+	t.stop()
+	var failed []error
+	for _, l := range t.inner {
+		failed = append(failed, l.Close())
+	}
+	for _, q := range t.queues {
+		q.Close()
+	}
+	_ = t.raw.Close()
+	t.tasks.Wait()
+	return errors.Join(failed...)
+}
+
+func (t *Taker) accept(l transport.Listener) {
+	for {
+		conn, err := l.Accept(t.working)
+		if err != nil {
+			return
+		}
+		t.tasks.Go(func() {
+			if err := t.take(conn); err != nil {
+				_ = conn.Close(0)
+			}
+		})
+	}
+}
+
+// handed is how long a connection waits to be accepted.
+const handed = 10 * time.Second
+
+// take reads the first frame of a connection and hands it on.
+func (t *Taker) take(conn transport.Conn) error {
+	ctx, cancel := context.WithTimeout(t.working, attempt)
+	defer cancel()
+	s, err := conn.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if conn.Multiplexed() {
+			release(s)
+		}
+	}()
+	var h hello
+	late := time.Now().Add(attempt)
+	if err := within(s, late, func() error { return receive(s, &h) }); err != nil {
+		return err
+	}
+	taken, result := t.judge(conn, s, &h)
+	err = within(s, late, func() error {
+		if err := send(s, result); err != nil || !conn.Multiplexed() {
+			return err
+		}
+		// A close of the connection could overtake the answer: wait until the other side has it.
+		_, err := io.ReadFull(s, make([]byte, 1))
+		if err == io.EOF {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !result.OK {
+		// The other side closes when it has read the answer.
+		_ = s.CloseWrite()
+		select {
+		case <-conn.Context().Done():
+		case <-ctx.Done():
+		}
+		return fmt.Errorf("passing: refused: %s", result.Why)
+	}
+	if taken == nil {
+		t.raw.Give(newRaw(conn, s, h.Addr), handed)
+		return nil
+	}
+	if conn.Multiplexed() {
+		_ = s.CloseWrite()
+	}
+	t.queues[h.ErrorFrames].Put(taken, handed)
+	return nil
+}
+
+// judge decides whether a connection is taken. A connection of TCP has no transport.Conn.
+func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transport.Conn, answer) {
+	switch {
+	case !t.taking.Load():
+		return nil, answer{Why: "passing: this process takes no connections now"}
+	case h.Kind == kindRaw && !conn.Multiplexed():
+		if t.raw.Closed() {
+			return nil, answer{Why: "passing: no HTTP here", Final: true}
+		}
+		return nil, answer{OK: true}
+	case h.Kind != kindPeer:
+		return nil, answer{Why: fmt.Sprintf("passing: unknown kind %.20q", h.Kind), Final: true}
+	case conn.Multiplexed() != (h.Transport == "quic"):
+		return nil, answer{Why: "passing: over another transport than that of the peer", Final: true}
+	}
+	own := t.o.Policy.Credentials().Certificate
+	peer, state, result := h.peerOf(t.o.Policy, own)
+	if !result.OK {
+		return nil, result
+	}
+	p := passed{Conn: conn, peer: peer, state: state, policy: t.o.Policy, own: own}
+	if !conn.Multiplexed() {
+		return &single{passed: p, stream: s}, result
+	}
+	m, ok := conn.(interface {
+		transport.Bounded
+		transport.Concluder
+	})
+	if !ok {
+		return nil, answer{Why: "passing: not a QUIC connection", Final: true}
+	}
+	return &multiplexed{passed: p, Bounded: m, Concluder: m}, result
+}
