@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/slimwire/swp/daemon/config"
@@ -59,7 +60,7 @@ func (a *admin) Close() error {
 // There is no profiling.
 func newAdmin(d *daemon) http.Handler {
 	mux := http.NewServeMux()
-	observe(mux, d)
+	observe(mux, &d.health, d.metrics.Registry)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(d.status())
@@ -90,10 +91,10 @@ func newAdmin(d *daemon) http.Handler {
 }
 
 // observe adds /livez, /readyz with reasons, and /metrics.
-func observe(mux *http.ServeMux, d *daemon) {
+func observe(mux *http.ServeMux, h *health, metrics prometheus.Gatherer) {
 	mux.HandleFunc("GET /livez", live)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		v := d.health.look()
+		v := h.look()
 		lines, status := []string{"ready"}, http.StatusOK
 		if !v.Ready {
 			lines, status = v.Reasons, http.StatusServiceUnavailable
@@ -103,7 +104,7 @@ func observe(mux *http.ServeMux, d *daemon) {
 		}
 		say(w, status, lines...)
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second}))
 }
 
 func live(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") }

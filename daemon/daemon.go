@@ -121,6 +121,7 @@ type daemon struct {
 	monitor     *fronts.Monitor
 	memory      *entrances.Memory
 	endpoints   *entrances.Endpoints
+	cluster     *entrances.Cluster // nil: no other node shares the store
 	state       *storage.Storage
 	desk        *storage.Desk
 	credentials *identity.Credentials

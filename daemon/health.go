@@ -19,9 +19,10 @@ const (
 // health says whether this endpoint is ready for work. It asks the parts for each request,
 // so that the answer is current.
 type health struct {
-	phase atomic.Int32
-	waits part.Fault // the reason for a long start
-	parts part.List  // not used while the daemon starts
+	phase  atomic.Int32
+	waits  part.Fault               // the reason for a long start
+	stands atomic.Pointer[standing] // nil: no other node is active
+	parts  part.List                // not used while the daemon starts
 }
 
 // Health is the answer of /readyz and /status.
@@ -31,6 +32,9 @@ func (h *health) look() Health {
 	v := Health{Reasons: []string{}, Warnings: []string{}}
 	switch phase(h.phase.Load()) {
 	case starting:
+		if s := h.stands.Load(); s != nil {
+			return s.look()
+		}
 		why, _ := h.waits.Text()
 		v.Reasons = append(v.Reasons, cmp.Or(why, "starting"))
 		return v

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -75,11 +74,18 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Sockets: d.sockets, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
+		Cluster: func() *entrances.Cluster { return d.cluster },
 	})
+	if err := d.joinCluster(); err != nil {
+		return err
+	}
+	stands := &standing{d: d}
+	d.add(stands)
 	d.state, err = storage.Open(ctx, storage.Options{
 		Config: d.config, Log: d.log, Migrate: true, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
-		Standby: d.standBy, Ousted: func(err error) { d.ousted <- err },
+		Standby: stands.begin, Ousted: func(err error) { d.ousted <- err },
 	})
+	stands.rise()
 	if err != nil {
 		return err
 	}
@@ -100,15 +106,6 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.add(d.guard)
 	d.add(d.exchanges)
 	return nil
-}
-
-// standBy says that the start waits for another node.
-func (d *daemon) standBy(active string) {
-	d.health.waits.Set(fmt.Errorf("node %s is active, and this one stands by", active))
-	d.log.Info("standing by", zap.String("active", active))
-	if d.opts.Standby != nil {
-		d.opts.Standby(active)
-	}
 }
 
 // makeFiles makes the parts that read files, and the declarations for hints.
@@ -241,13 +238,14 @@ func (d *daemon) makeEntrances() error {
 	d.fronts, err = fronts.New(fronts.Options{
 		Config: d.config, Log: d.log, Sockets: d.sockets, Door: d.door(), Carrier: d.served, Now: d.credentials.Now, Memory: d.memory.Budget, Shared: d.endpoints.Proxies.Shared,
 		Running: func() *config.Config { return d.reloader.running.Load() }, Partner: d.partners.Has, SDL: d.streams.Handler, Access: d.guard, SetCallers: d.guard.SetCallers,
+		Passed: d.cluster.HTTP(),
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.fronts)
 	mux := http.NewServeMux()
-	observe(mux, d)
+	observe(mux, &d.health, d.metrics.Registry)
 	d.monitor, err = fronts.NewMonitor(fronts.MonitorOptions{Config: d.config, Log: d.log, Sockets: d.sockets, Now: d.credentials.Now, Handler: mux})
 	if err != nil {
 		return err
@@ -256,7 +254,8 @@ func (d *daemon) makeEntrances() error {
 	if err := d.makeDesk(); err != nil {
 		return err
 	}
-	return d.listeners.Listen(d.partners.Adopting(d.observer))
+	d.listeners.Observe(d.partners.Adopting(d.observer))
+	return d.listeners.Listen()
 }
 
 // door returns the options of the in-process doors to this endpoint.

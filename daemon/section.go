@@ -67,6 +67,7 @@ var lasting = []struct{ key, why string }{
 	{"data", whyStore},
 	{"store", whyStore},
 	{"cluster.node", whyStore},
+	{"cluster.address", whyOpened},
 	{"cluster.artifacts", whyStore},
 	{"durability", whyStore},
 	{"limits.frame_bytes", whySizes},

@@ -42,7 +42,12 @@ type Status struct {
 	Receipts []trail.Receipts `json:"receipts"` // of exchanges with partners; empty if audit.receipts is off
 
 	Certificates []identity.Info `json:"certificates"` // in force, and the last ones of partners
+
+	Cluster *ClusterStatus `json:"cluster,omitempty"` // nodes that share the store
 }
+
+// ClusterStatus describes the nodes that share a store.
+type ClusterStatus = entrances.ClusterStatus
 
 // absolute returns the absolute path of a file; empty stays empty.
 func absolute(file string) string {
@@ -80,6 +85,7 @@ func (d *daemon) status() Status {
 		Receipts:  d.trail.Receipts(),
 
 		Certificates: d.certificates(),
+		Cluster:      d.cluster.Status(),
 	}
 }
 

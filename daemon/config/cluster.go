@@ -1,8 +1,12 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -13,6 +17,7 @@ import (
 // Cluster configures one of several nodes that share a store.
 type Cluster struct {
 	Node      string `yaml:"node"`      // empty: the name of the host; see NodeName
+	Address   string `yaml:"address"`   // host:port for the other nodes; empty: none
 	Artifacts string `yaml:"artifacts"` // what all nodes share: a directory, or an s3:// URL
 }
 
@@ -21,6 +26,21 @@ func (c *Config) Clustered() bool { return isPostgres(c.Store) }
 
 func isPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
+}
+
+// Digest returns a digest of what all nodes should have in common: everything but addresses, the name
+// and the directory of a node, its log, and the content of files that the configuration names.
+func (c *Config) Digest() string {
+	common := *c
+	common.Source, common.Data, common.Log, common.Listeners, common.Health = "", "", Log{}, nil, ""
+	common.Cluster.Node, common.Cluster.Address = "", ""
+	common.Admin.Address, common.Metrics.Address, common.HTTP.Address = "", "", ""
+	text, err := json.Marshal(&common)
+	if err != nil {
+		panic(err) // a type without a form in JSON; TestNodesWithOneConfigurationHaveOneDigest
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 // NodeName returns the name of this node among those that share its store: cluster.node, or the
@@ -64,7 +84,7 @@ func (c *Config) checkCluster(p *problems) {
 		checkName(p, "cluster.node", c.Cluster.Node, "")
 	}
 	if !c.Clustered() {
-		for _, key := range []string{"cluster.node", "cluster.artifacts"} {
+		for _, key := range []string{"cluster.node", "cluster.address", "cluster.artifacts"} {
 			if p.isSet(key) {
 				p.add(key, "is for nodes that share a store, and store is %s; remove it, or set store to the URL of a database", c.Store)
 			}
@@ -73,6 +93,15 @@ func (c *Config) checkCluster(p *problems) {
 	}
 	if _, err := c.NodeName(); err != nil {
 		p.add("cluster.node", "%s", strings.TrimPrefix(err.Error(), "cluster.node "))
+	}
+	if at := c.Cluster.Address; at != "" {
+		host, err := checkHostPort(at, "10.0.0.1:7783")
+		if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+			err = fmt.Errorf("%q has no host: it is the address that other nodes connect to, such as 10.0.0.1:7783", at)
+		}
+		if err != nil {
+			p.add("cluster.address", "%v", err)
+		}
 	}
 	place := c.Cluster.Artifacts
 	switch u, err := url.Parse(place); {

@@ -18,7 +18,16 @@ type Place struct {
 	Name        string // of its key
 	Address     string // host:port
 	Certificate []byte // of its key, DER
+
+	// Until ends when the process serves no connections any more, even if they stay open. Nil: never.
+	Until context.Context
 }
+
+// ErrNotTaken is the error for a connection that no process has taken.
+var ErrNotTaken = errors.New("passing: not taken")
+
+// ErrWaiting is the error for a connection that waited for a process when the passing ended.
+var ErrWaiting = errors.New("passing: still waiting")
 
 // Passer passes connections to the process that takes them over at the time. It is safe for concurrent
 // use, and does not change while it is in use.
@@ -41,16 +50,18 @@ const pace = 200 * time.Millisecond
 // attempt is the time for a connection and its first frames.
 const attempt = 5 * time.Second
 
-// Conn passes a connection of a peer, and returns when it has ended. It owns the connection. The error says
-// why no process took it, or how it ended.
+// Conn passes a connection of a peer, and returns when it has ended. The error says why no process took
+// it, or how it ended. If ctx ends before a process took it, the error is ErrWaiting: the connection is
+// still open, and nothing was read from it.
 func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames bool) error {
-	inner, stream, err := p.reach(ctx, outer.Context(), outer.Multiplexed(), about(outer, errorFrames))
+	inner, stream, until, err := p.reach(ctx, outer.Context(), outer.Multiplexed(), about(outer, errorFrames))
 	if err != nil {
-		_ = outer.Close(0)
+		if !errors.Is(err, ErrWaiting) {
+			_ = outer.Close(0)
+		}
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _, _ = inner.Close(0), outer.Close(0) })
-	defer stop()
+	defer until(func() { _, _ = inner.Close(0), outer.Close(0) })()
 	if outer.Multiplexed() {
 		return p.streams(ctx, outer, inner)
 	}
@@ -68,36 +79,56 @@ func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames boo
 // Raw passes a connection of TCP as Conn does, octet by octet: what is within it is not looked at.
 func (p *Passer) Raw(ctx context.Context, outer net.Conn) error {
 	conn := transport.NewNetConn(outer, &transport.Peer{Transport: "tcp", Addr: outer.RemoteAddr().String()})
-	inner, stream, err := p.reach(ctx, conn.Context(), false, hello{Kind: kindRaw, Addr: conn.Peer().Addr})
+	inner, stream, until, err := p.reach(ctx, conn.Context(), false, hello{Kind: kindRaw, Addr: conn.Peer().Addr})
 	if err != nil {
-		_ = conn.Close(0)
+		if !errors.Is(err, ErrWaiting) {
+			_ = conn.Close(0)
+		}
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _, _ = inner.Close(0), conn.Close(0) })
-	defer stop()
+	defer until(func() { _, _ = inner.Close(0), conn.Close(0) })()
 	err = p.whole(conn, stream)
 	_, _ = inner.Close(0), conn.Close(0)
 	return err
 }
 
+// ending has a function called when a passed connection has to end. The result ends that.
+type ending func(func()) (stop func())
+
 // reach dials until a process takes the connection, or gone ends.
-func (p *Passer) reach(ctx, gone context.Context, multiplexed bool, h hello) (transport.Conn, transport.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.Patience)
+func (p *Passer) reach(ctx, gone context.Context, multiplexed bool, h hello) (transport.Conn, transport.Stream, ending, error) {
+	within, cancel := context.WithTimeout(ctx, p.Patience)
 	defer cancel()
 	stop := context.AfterFunc(gone, cancel)
 	defer stop()
-	last := errors.New("passing: no process takes connections now")
+	last := errors.New("no process takes connections now")
 	for {
 		if place, ok := p.Place(); ok {
-			conn, stream, final, err := p.dial(ctx, place, multiplexed, h)
-			if err == nil || final {
-				return conn, stream, err
+			conn, stream, final, err := p.dial(within, place, multiplexed, h)
+			if err == nil {
+				return conn, stream, place.ending(ctx), nil
 			}
-			last = fmt.Errorf("%s at %s: %w", place.Name, place.Address, err)
+			if last = fmt.Errorf("%s at %s: %w", place.Name, place.Address, err); final {
+				return nil, nil, nil, fmt.Errorf("%w: %w", ErrNotTaken, last)
+			}
 		}
-		if !sleep(ctx, pace) {
-			return nil, nil, last
+		if !sleep(within, pace) {
+			if ctx.Err() != nil && gone.Err() == nil {
+				return nil, nil, nil, fmt.Errorf("%w: %w", ErrWaiting, last)
+			}
+			return nil, nil, nil, fmt.Errorf("%w: %w", ErrNotTaken, last)
 		}
+	}
+}
+
+// ending is for a connection that ends with ctx, or with the service of the place.
+func (p Place) ending(ctx context.Context) ending {
+	return func(end func()) func() {
+		a, b := context.AfterFunc(ctx, end), func() bool { return true }
+		if p.Until != nil {
+			b = context.AfterFunc(p.Until, end)
+		}
+		return func() { _, _ = a(), b() }
 	}
 }
 
@@ -129,7 +160,7 @@ func (p *Passer) dial(ctx context.Context, at Place, multiplexed bool, h hello) 
 		err = s.CloseWrite() // the other side waits for it
 	}
 	if err == nil && !said.OK {
-		err = fmt.Errorf("passing: not taken: %.300s", said.Why)
+		err = fmt.Errorf("refused: %.300s", said.Why)
 	}
 	if err != nil {
 		_ = conn.Close(0)

@@ -102,6 +102,15 @@ func (p peers) Close() error   { return nil }
 // Taker refuse later ones.
 func (t *Taker) Raw() net.Listener { return t.raw }
 
+// Keep has a connection that this process accepted itself be served as one that was passed. It does not
+// wait.
+func (t *Taker) Keep(conn transport.Conn, errorFrames bool) {
+	t.tasks.Go(func() { t.queues[errorFrames].Put(conn, handed) })
+}
+
+// KeepRaw is Keep for a connection of TCP.
+func (t *Taker) KeepRaw(conn net.Conn) { t.tasks.Go(func() { t.raw.Give(conn, handed) }) }
+
 // Close ends the listeners. Connections that were accepted stay.
 func (t *Taker) Close() error {
 	t.stop()
@@ -131,8 +140,9 @@ func (t *Taker) accept(l transport.Listener) {
 	}
 }
 
-// handed is how long a connection waits to be accepted.
-const handed = 10 * time.Second
+// handed is how long a connection waits to be accepted. A process that has begun to take connections may
+// still be starting.
+const handed = 30 * time.Second
 
 // take reads the first frame of a connection and hands it on.
 func (t *Taker) take(conn transport.Conn) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -64,6 +65,7 @@ type Listeners struct {
 	o        Options
 	observer endpoint.Observer
 	list     []*listener
+	passed   []*listener          // of connections that other nodes pass
 	far      []*endpoint.Endpoint // with and without error path
 }
 
@@ -76,6 +78,9 @@ type Options struct {
 	Endpoints   *Endpoints
 	Security    func(transport.SecurityEvent) // called for failed handshakes
 
+	// Cluster returns the node whose passed connections are served, too, or nil.
+	Cluster func() *Cluster
+
 	// Keeper closes the connections of peers that are not admitted.
 	Keeper interface {
 		Refuse(conn transport.Conn) error
@@ -86,11 +91,21 @@ type Options struct {
 // NewListeners does not listen yet.
 func NewListeners(o Options) *Listeners { return &Listeners{o: o} }
 
-// Listen opens every configured listener, or none. It accepts no connection yet. observer
-// belongs to the endpoints behind them.
-func (ls *Listeners) Listen(observer endpoint.Observer) error {
-	ls.observer = observer
-	policy := &transport.Policy{Credentials: ls.o.Credentials}
+// Policy verifies the peers of the listeners.
+func (ls *Listeners) Policy() *transport.Policy {
+	return &transport.Policy{Credentials: ls.o.Credentials}
+}
+
+// Observe sets the observer of the endpoints behind the listeners. It is called before Open.
+func (ls *Listeners) Observe(observer endpoint.Observer) { ls.observer = observer }
+
+// Listen opens every configured listener, or none; a second call does nothing. It accepts no
+// connection yet.
+func (ls *Listeners) Listen() error {
+	if len(ls.list) > 0 {
+		return nil
+	}
+	policy := ls.Policy()
 	for i, lc := range ls.o.Config.Listeners {
 		ln, err := ls.listenOn(lc.Address.Addr, policy)
 		if err != nil {
@@ -106,7 +121,12 @@ func (ls *Listeners) Listen(observer endpoint.Observer) error {
 // connections applies to both together.
 func (ls *Listeners) Open() error {
 	byPath := make(map[bool]*endpoint.Endpoint)
-	for _, l := range ls.list {
+	for _, on := range []bool{false, true} {
+		if from := ls.o.Cluster().Peers(on); from != nil {
+			ls.passed = append(ls.passed, &listener{Listener: from, config: config.Listener{ErrorFrames: on}, refuse: ls.o.Keeper.Refuse})
+		}
+	}
+	for _, l := range slices.Concat(ls.list, ls.passed) {
 		on := l.config.ErrorFrames
 		if byPath[on] == nil {
 			o := ls.o.Endpoints.Options(on)
@@ -130,7 +150,7 @@ func (ls *Listeners) Endpoints() []*endpoint.Endpoint { return ls.far }
 func (ls *Listeners) Serve(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	for _, l := range ls.list {
+	for _, l := range slices.Concat(ls.list, ls.passed) {
 		work.Go(func() {
 			if err := l.endpoint.Serve(ctx, l); err != nil && ctx.Err() == nil && !errors.Is(err, endpoint.ErrShutdown) {
 				ls.o.Log.Error("listener failed", zap.String("address", l.address()), zap.Error(err))
@@ -142,7 +162,7 @@ func (ls *Listeners) Serve(ctx context.Context) {
 // Recheck implements part.Part.
 func (ls *Listeners) Recheck() (kept, closed int) {
 	var open []transport.Conn
-	for _, l := range ls.list {
+	for _, l := range slices.Concat(ls.list, ls.passed) {
 		open = append(open, l.open.List()...)
 	}
 	return ls.o.Keeper.RecheckAll(open)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,7 +18,10 @@ import (
 // process, and for other addresses those that it opens. Connections that nobody accepts wait
 // in a passed socket, also while the process restarts. Sockets is used by one goroutine; nil
 // has no passed sockets.
-type Sockets struct{ passed []*passed }
+type Sockets struct {
+	passed []*passed
+	kept   []kept
+}
 
 // passed is a socket that was opened before the process started.
 type passed struct {
@@ -61,6 +65,14 @@ func newPassed(f *os.File) (*passed, error) {
 
 // Listen returns the passed socket of an address, host:port or unix:PATH, or opens one.
 func (s *Sockets) Listen(address string) (net.Listener, error) {
+	if s != nil {
+		for i, k := range s.kept {
+			if k.address == address {
+				s.kept = slices.Delete(s.kept, i, i+1)
+				return k.Listener, nil
+			}
+		}
+	}
 	path, unix := config.UnixSocket(address)
 	if p := s.take(func(p *passed) bool {
 		return p.stream != nil && (unix && p.path == path || !unix && bound(p.at, address))
@@ -83,6 +95,17 @@ func (s *Sockets) ListenUDP(address string) (net.PacketConn, error) {
 	var lc net.ListenConfig
 	conn, err := lc.ListenPacket(context.Background(), "udp", address)
 	return conn, s.explain(address, err)
+}
+
+// Keep has Listen return a listener for its address again.
+func (s *Sockets) Keep(address string, ln net.Listener) {
+	s.kept = append(s.kept, kept{address, ln})
+}
+
+// kept is a listener that was opened in this process for an address.
+type kept struct {
+	address string
+	net.Listener
 }
 
 // take removes the passed socket that meets a condition.
@@ -141,10 +164,18 @@ func (s *Sockets) Unused() error {
 			list = append(list, "tcp "+p.at.String())
 		}
 	}
-	return errors.Join(fmt.Errorf("sockets passed by the service manager that no address of the configuration uses: %s; remove them from the socket unit, or set listeners, http.address, metrics.address, health or admin to them (swp+tcp uses none)", strings.Join(list, ", ")), s.close())
+	return errors.Join(fmt.Errorf("sockets passed by the service manager that no address of the configuration uses: %s; remove them from the socket unit, or set listeners, http.address, metrics.address, health or admin to them (swp+tcp uses none)", strings.Join(list, ", ")), s.Close())
 }
 
-func (s *Sockets) close() error {
+// Close closes the sockets that nobody has taken.
+func (s *Sockets) Close() error {
+	if s == nil {
+		return nil
+	}
+	for _, k := range s.kept {
+		_ = k.Close()
+	}
+	s.kept = nil
 	for _, p := range s.passed {
 		if p.stream != nil {
 			_ = p.stream.Close()

@@ -44,6 +44,7 @@ type Fronts struct {
 	o        Options
 	conf     *config.HTTP
 	listener net.Listener // nil: they are off
+	passed   net.Listener // nil: no other node passes connections
 	entry    *httpEntry
 	server   *http.Server
 	mcp      *mcpfront.Front
@@ -78,6 +79,9 @@ type Options struct {
 	SetCallers func(*config.HTTP)
 
 	Memory *memory.Budget
+
+	// Passed is the listener of connections that other nodes pass, or nil.
+	Passed net.Listener
 
 	// Shared reports whether many callers share an address (limits.proxies).
 	Shared func(netip.Addr) bool
@@ -129,11 +133,20 @@ func (f *Fronts) listen(sockets *entrances.Sockets) error {
 	if err != nil {
 		return entrances.ListenError("http.address", f.conf.Address, err)
 	}
-	f.listener = entrances.NewPool(ln, maxHTTP, f.o.Shared, f.o.Memory)
-	if f.conf.TLS.Cert != "" {
-		f.listener = tls.NewListener(f.listener, f.entry.config())
+	f.listener = f.pool(ln)
+	if f.o.Passed != nil {
+		f.passed = f.pool(f.o.Passed)
 	}
 	return nil
+}
+
+// pool returns a listener with bounds, and with TLS if that is configured.
+func (f *Fronts) pool(ln net.Listener) net.Listener {
+	p := entrances.NewPool(ln, maxHTTP, f.o.Shared, f.o.Memory)
+	if f.conf.TLS.Cert == "" {
+		return p
+	}
+	return tls.NewListener(p, f.entry.config())
 }
 
 // httpTLS is the key of the files of the fronts.
@@ -210,9 +223,17 @@ func (f *Fronts) Serve(context.Context) {
 	if f.listener == nil {
 		return
 	}
-	if err := f.server.Serve(f.listener); !errors.Is(err, http.ErrServerClosed) {
-		f.o.Log.Error("http front failed", zap.String("address", f.conf.Address), zap.Error(err))
+	var work sync.WaitGroup
+	defer work.Wait()
+	serve := func(ln net.Listener) {
+		if err := f.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			f.o.Log.Error("http front failed", zap.String("address", f.conf.Address), zap.Error(err))
+		}
 	}
+	if f.passed != nil {
+		work.Go(func() { serve(f.passed) })
+	}
+	serve(f.listener)
 }
 
 // secured returns the present content of the files of http.tls, or nil.
@@ -262,11 +283,16 @@ func (f *Fronts) URL() string {
 	if f == nil || f.listener == nil {
 		return ""
 	}
+	return URLOf(f.conf, f.listener.Addr())
+}
+
+// URLOf is the URL of fronts at an address.
+func URLOf(conf *config.HTTP, at net.Addr) string {
 	scheme := "http://"
-	if f.conf.TLS.Cert != "" {
+	if conf.TLS.Cert != "" {
 		scheme = "https://"
 	}
-	return scheme + f.listener.Addr().String()
+	return scheme + at.String()
 }
 
 // link returns the session of a caller, and makes one if necessary.

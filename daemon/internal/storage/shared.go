@@ -89,6 +89,11 @@ func openShared(ctx context.Context, opts *Options, commits prometheus.Observer)
 	return shared{s, lock}, nil
 }
 
+// Members returns the list of the nodes that share the store of a configuration.
+func Members(c *config.Config) (*pgstore.Members, error) {
+	return pgstore.NewMembers(pgstore.Options{DSN: c.Store, Node: writerName})
+}
+
 // turn opens the store as soon as no other node uses it.
 func turn(ctx context.Context, opts *Options, o pgstore.Options) (*pgstore.Store, error) {
 	active := ""

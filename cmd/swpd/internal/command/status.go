@@ -35,11 +35,13 @@ answer, or if the swpd that answers runs with another file than --config.`,
 		Example: `  swpd status
   swpd status --config swpd.yaml
   swpd status --admin 127.0.0.1:7790 --json
+  swpd status --cluster
   swpd status --watch`,
 	}
 	file := configFlag(cmd)
 	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	nodes := cmd.Flags().Bool("cluster", false, "show the nodes that share the store")
 	watch := cmd.Flags().Bool("watch", false, "follow: ask again each second, until interrupted; with --json an object on each line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		once := func(out io.Writer) error {
@@ -47,10 +49,20 @@ answer, or if the swpd that answers runs with another file than --config.`,
 			switch {
 			case err != nil:
 				return err
+			case *nodes && s.Cluster == nil:
+				return errors.New("this swpd shares its store with no other node (store is not a postgres:// URL)")
+			}
+			var v any = s
+			if *nodes {
+				v = s.Cluster
+			}
+			switch {
 			case *asJSON && *watch:
-				err = json.NewEncoder(out).Encode(s)
+				err = json.NewEncoder(out).Encode(v)
 			case *asJSON:
-				err = printJSON(out, s)
+				err = printJSON(out, v)
+			case *nodes:
+				err = printNodes(out, s.Cluster)
 			default:
 				err = printStatus(out, s)
 			}
@@ -223,6 +235,28 @@ func (e *notListening) Error() string {
 
 func (*notListening) Unwrap() error { return syscall.ECONNREFUSED }
 
+// printNodes prints a line for each node.
+func printNodes(out io.Writer, c *daemon.ClusterStatus) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "NODE\tROLE\tSEEN\tADDRESS\tVERSION\tSTARTED\tCONFIGURATION")
+	for _, n := range c.Nodes {
+		role := "stands by"
+		switch {
+		case n.Active:
+			role = "active"
+		case n.Silent > c.SilentAfter:
+			role = "silent"
+		}
+		same := n.Config
+		if n.Differs {
+			same += ", differs from that of " + c.Node
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%.0f s ago\t%s\t%s\t%s\t%s\n", cli.Field(n.Name), role, n.Silent, cli.Field(cmp.Or(n.Address, "none")),
+			cli.Field(n.Version), n.Started.UTC().Format(time.RFC3339), cli.Field(same))
+	}
+	return w.Flush()
+}
+
 func printStatus(out io.Writer, s *daemon.Status) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -257,6 +291,12 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		row("metrics", "https://%s", s.Metrics)
 	}
 	row("store", "%s", s.Store)
+	if c := s.Cluster; c != nil {
+		row("cluster", "this is node %s of %d, and %s is active; swpd status --cluster shows them", c.Node, len(c.Nodes), cmp.Or(c.Active, "none"))
+		if c.Active != c.Node {
+			row("", "connections that it passes to the active node: %d", c.Passed)
+		}
+	}
 	row("sessions", "%d", s.Sessions)
 	row("in flight", "%d of %s", s.Memory.Used, plain.Count(s.Memory.Limit, "octet"))
 	for _, most := range s.Memory.Most {

@@ -1,0 +1,212 @@
+//go:build unix
+
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/pgtest"
+)
+
+// cluster is an endpoint of several nodes.
+type cluster struct {
+	t    *testing.T
+	dir  string
+	yaml string
+}
+
+// newCluster returns a cluster whose nodes have an address for each other, and yaml.
+func newCluster(t *testing.T, yaml string) *cluster {
+	t.Helper()
+	server, err := pgtest.New("", "max_connections=50")
+	pgtest.Must(t, err)
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := t.TempDir()
+	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "artifacts"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("store: 'postgres:///postgres?host=%s&user=postgres'\ncluster: {artifacts: %s, address: '127.0.0.1:0'}\n", server.Socket(), filepath.Join(dir, "artifacts"))
+	return &cluster{t, dir, text + yaml}
+}
+
+// node starts a node, and returns when it serves, or stands by. The channel is closed when it serves.
+func (c *cluster) node(name string, more ...func(*Options)) (r *running, serves <-chan struct{}) {
+	c.t.Helper()
+	serving := make(chan struct{})
+	r = startIn(c.t, c.dir, c.yaml, func(o *Options) {
+		o.Config.Cluster.Node, o.Config.Data = name, filepath.Join(c.dir, name)
+		ready := o.Ready
+		here := sync.OnceFunc(func() {
+			lines, err := os.ReadFile(o.AddrFile)
+			if err != nil {
+				c.t.Error(err)
+			}
+			list := strings.Fields(string(lines))
+			ready(list[:len(list)-1])
+		})
+		o.Standby = func(string) { here() }
+		o.Ready = func([]string) { here(); close(serving) }
+		for _, f := range more {
+			f(o)
+		}
+	})
+	return r, serving
+}
+
+func within(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatal(what)
+	}
+}
+
+// statusOf returns the status of a node.
+func statusOf(t *testing.T, r *running) (s Status) {
+	t.Helper()
+	_, body := r.get("/status")
+	if err := json.Unmarshal([]byte(body), &s); err != nil || s.Cluster == nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return s
+}
+
+// until waits until the status of a node meets a condition.
+func until(t *testing.T, r *running, what string, meets func(s Status) bool) {
+	t.Helper()
+	for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		s := statusOf(t, r)
+		if meets(s) {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%s: %+v %+v", what, s.Health, s.Cluster)
+		}
+	}
+}
+
+func TestANodeThatStandsByPassesPeersToTheActiveOne(t *testing.T) {
+	c := newCluster(t, httpYAML+modernYAML(t)+"access: {rules: [{identity: '**'}]}\n")
+	first, _ := c.node("first")
+	second, serves := c.node("second")
+	until(t, second, "the second node is not ready", func(s Status) bool { return s.Ready })
+	if s := statusOf(t, second); s.Cluster.Node != "second" || s.Cluster.Active != "first" || len(s.Cluster.Nodes) != 2 || len(s.Addresses) != 3 {
+		t.Fatalf("%+v %+v", s, s.Cluster)
+	}
+	if status, body := second.get("/readyz"); status != 200 || !strings.Contains(body, "passes connections") {
+		t.Fatal(status, body)
+	}
+	for _, address := range second.addrs {
+		second.mustDial(address)
+	}
+	until(t, first, "the active node has other sessions", func(s Status) bool { return s.Sessions == 3 })
+	if status, _, got := post(t, second.front()+"/mcp", modernCall, modernHeaders...); status != 200 || !strings.Contains(got, sayTool) {
+		t.Fatal(status, got)
+	}
+	if _, body := second.get("/metrics"); !strings.Contains(body, "swpd_cluster_passed_connections 3") && !strings.Contains(body, "swpd_cluster_passed_connections 4") {
+		t.Fatal(body)
+	}
+	held := second.mustDial(second.addrs[0])
+	if err := first.end(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the second node does not become active", serves)
+	if err := echo(t, held); err == nil {
+		t.Fatal("a session outlived its node")
+	}
+	for _, address := range second.addrs {
+		second.mustDial(address)
+	}
+	if status, _, got := post(t, second.front()+"/mcp", modernCall, modernHeaders...); status != 200 || !strings.Contains(got, sayTool) {
+		t.Fatal(status, got)
+	}
+}
+
+func TestANewConnectionWaitsWhileTheActiveNodeIsReplaced(t *testing.T) {
+	c := newCluster(t, "")
+	first, _ := c.node("first")
+	second, _ := c.node("second")
+	third, _ := c.node("third")
+	for _, r := range []*running{second, third} {
+		until(t, r, "a node is not ready", func(s Status) bool { return s.Ready })
+	}
+	if err := first.end(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*running{second, third} {
+		for _, address := range r.addrs {
+			r.mustDial(address)
+		}
+	}
+}
+
+func TestARuleThatIsTakenAwayEndsPassedConnections(t *testing.T) {
+	c := newCluster(t, "access: {rules: [{identity: 'spiffe://localhost/**'}]}\n")
+	first, _ := c.node("first", func(o *Options) {
+		started := o.Config
+		o.Read = func() (*config.Config, error) {
+			now := *started
+			now.Access.Deny = config.Denials{{Identity: config.List{"spiffe://localhost/*client*"}}}
+			return &now, nil
+		}
+	})
+	second, _ := c.node("second")
+	var held []*session
+	for _, address := range second.addrs[:2] {
+		held = append(held, second.mustDial(address))
+	}
+	first.reload <- struct{}{}
+	for _, s := range held {
+		within(t, "a connection stays open", s.Context().Done())
+	}
+	first.await(`"closed":2`)
+}
+
+func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
+	c := newCluster(t, "")
+	first, _ := c.node("first")
+	second, _ := c.node("second", func(o *Options) { o.Config.Limits.InFlight++ })
+	third, _ := c.node("third")
+	names := func(want string) func(Status) bool {
+		return func(s Status) bool {
+			got := ""
+			for _, w := range s.Warnings {
+				if rest, ok := strings.CutPrefix(w, "cluster: other configuration than this node at "); ok {
+					got, _, _ = strings.Cut(rest, ":")
+				}
+			}
+			return got == want
+		}
+	}
+	until(t, first, "first does not name second", names("second"))
+	until(t, second, "second does not name the others", names("first, third"))
+	until(t, third, "third does not name second", names("second"))
+	first.await("nodes have another configuration than this one")
+}
+
+func TestTwoNodesWithOneNameAreNamed(t *testing.T) {
+	c := newCluster(t, "")
+	first, _ := c.node("first")
+	c.node("first", func(o *Options) { o.Config.Data += "-2" })
+	until(t, first, "no warning", func(s Status) bool {
+		return slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "another process has the name first") })
+	})
+}

@@ -1,0 +1,442 @@
+package entrances
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/passing"
+	"github.com/slimwire/swp/store/pgstore"
+	"github.com/slimwire/swp/transport"
+)
+
+// passPatience is how long a new connection waits for an active node: longer than it takes to
+// replace one.
+const passPatience = 2 * pgstore.Silence
+
+// Cluster is this node among those that share a store. While another node is active, it passes the
+// connections of peers to that node; while it is active itself, it takes those that others pass. Without
+// cluster.address it does neither, and is only listed.
+type Cluster struct {
+	part.Passive
+	o       ClusterOptions
+	node    string
+	key     *tls.Certificate
+	started time.Time
+	taker   *passing.Taker // nil: without an address
+	passer  passing.Passer
+	open    atomic.Int64 // connections that are passed
+	work    sync.WaitGroup
+	end     context.CancelFunc
+
+	mu      sync.Mutex
+	members []pgstore.Member
+	read    time.Time          // when members was read
+	fault   error              // why it could not be read last
+	active  string             // certificate of the node that connections are passed to
+	era     context.Context    // ends when another node takes its place
+	over    context.CancelFunc // ends era
+	passing context.CancelFunc // ends the passing; nil: this node does not pass
+	loops   sync.WaitGroup     // of passing
+	differ  []string           // nodes with another configuration
+	told    string             // of differ in the log
+	passed  *prometheus.CounterVec
+}
+
+// ClusterOptions configure a Cluster. All fields are required.
+type ClusterOptions struct {
+	Config  *config.Config
+	Log     *zap.Logger
+	Version string
+	Policy  *transport.Policy // of the listeners
+	OnEvent func(transport.SecurityEvent)
+
+	// Members lists the nodes.
+	Members interface {
+		Beat(ctx context.Context, own pgstore.Member) ([]pgstore.Member, error)
+		Close(name string) error
+	}
+}
+
+// JoinCluster opens cluster.address, and has this node listed. It takes no connections yet.
+func JoinCluster(o ClusterOptions) (*Cluster, error) {
+	c := &Cluster{o: o, started: time.Now()}
+	var err error
+	if c.node, err = o.Config.NodeName(); err != nil {
+		return nil, err
+	}
+	if c.key, err = passing.NewKey(c.node); err != nil {
+		return nil, err
+	}
+	c.era, c.over = context.WithCancel(context.Background())
+	c.passer = passing.Passer{Own: c.key, Place: c.place, Patience: passPatience, Write: o.Config.Limits.Write}
+	c.passed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "swpd_cluster_passed_connections_total",
+		Help: "Connections of peers that this node passed to the active node, by result: passed or refused.",
+	}, []string{"result"})
+	if at := o.Config.Cluster.Address; at != "" {
+		c.taker, err = passing.Listen(passing.TakerOptions{Address: at, Own: c.key, Trusted: c.trusted, Policy: o.Policy, OnSecurity: o.OnEvent})
+		if err != nil {
+			return nil, ListenError("cluster.address", at, err)
+		}
+	}
+	ctx, end := context.WithCancel(context.Background())
+	c.end = end
+	c.work.Go(func() { c.beats(ctx) })
+	return c, nil
+}
+
+// Entered reports whether this node has an address for other nodes, so that it can pass connections.
+func (c *Cluster) Entered() bool { return c != nil && c.taker != nil }
+
+// beats keeps this node listed, until ctx ends.
+func (c *Cluster) beats(ctx context.Context) {
+	own := pgstore.Member{Name: c.node, Certificate: c.key.Certificate[0], Version: c.o.Version, Config: c.o.Config.Digest(), Started: c.started}
+	if c.taker != nil {
+		own.Address = c.address()
+	}
+	tick := time.NewTicker(pgstore.MemberPace)
+	defer tick.Stop()
+	for {
+		list, err := c.o.Members.Beat(ctx, own)
+		if ctx.Err() != nil {
+			return
+		}
+		c.learn(list, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// address is the configured address with the port that the system chose.
+func (c *Cluster) address() string {
+	host, _, _ := net.SplitHostPort(c.o.Config.Cluster.Address)
+	_, port, _ := net.SplitHostPort(c.taker.Addr().String())
+	return net.JoinHostPort(host, port)
+}
+
+// learn takes over a list of the nodes.
+func (c *Cluster) learn(list []pgstore.Member, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(err, pgstore.ErrReplaced) && !errors.Is(c.fault, pgstore.ErrReplaced) {
+		c.o.Log.Error("another process has the name of this node; give each node a name of its own", zap.String("node", c.node))
+	}
+	c.fault = err
+	if list == nil {
+		return
+	}
+	c.members, c.read, c.differ = list, time.Now(), nil
+	own := ""
+	for _, m := range list {
+		if m.Name == c.node {
+			own = m.Config
+		}
+	}
+	for _, m := range list {
+		if m.Config != own && own != "" && m.Silent < pgstore.Silence {
+			c.differ = append(c.differ, m.Name)
+		}
+		if m.Active && m.Name != c.node && string(m.Certificate) != c.active {
+			c.over() // connections to an earlier one have no answer any more
+			c.era, c.over = context.WithCancel(context.Background())
+			c.active = string(m.Certificate)
+		}
+	}
+	if text := strings.Join(c.differ, " "); text != c.told {
+		c.told = text
+		if text != "" {
+			c.o.Log.Warn("nodes have another configuration than this one", zap.String("nodes", text))
+		}
+	}
+}
+
+// place returns the active node, if it is another one that takes connections.
+func (c *Cluster) place() (passing.Place, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if m.Active && m.Name != c.node && m.Address != "" {
+			return passing.Place{Name: m.Name, Address: m.Address, Certificate: m.Certificate, Until: c.era}, true
+		}
+	}
+	return passing.Place{}, false
+}
+
+// trusted returns the certificates of the other nodes.
+func (c *Cluster) trusted() (list [][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if m.Name != c.node && m.Silent < pgstore.Silence {
+			list = append(list, m.Certificate)
+		}
+	}
+	return list
+}
+
+// ClusterStatus describes the nodes that share a store.
+type ClusterStatus struct {
+	Node   string        `json:"node"`   // that answers
+	Active string        `json:"active"` // empty: none is known
+	Passed int64         `json:"passed"` // connections that the node passes to the active one
+	Nodes  []ClusterNode `json:"nodes"`
+
+	SilentAfter float64 `json:"silent_after_seconds"` // without a sign of life a node counts as dead
+}
+
+// ClusterNode is a node as the database knows it.
+type ClusterNode struct {
+	Name    string    `json:"name"`
+	Active  bool      `json:"active"`
+	Address string    `json:"address"` // for other nodes; empty: none
+	Version string    `json:"version"`
+	Config  string    `json:"config"` // digest
+	Started time.Time `json:"started"`
+	Silent  float64   `json:"silent_seconds"` // since its last sign of life
+	Differs bool      `json:"differs"`        // it has another configuration than the node that answers
+}
+
+// Status describes the nodes; nil of nil.
+func (c *Cluster) Status() *ClusterStatus {
+	if c == nil {
+		return nil
+	}
+	list, age := c.known()
+	s := &ClusterStatus{Node: c.node, Passed: c.open.Load(), Nodes: []ClusterNode{}, SilentAfter: pgstore.Silence.Seconds()}
+	own := c.o.Config.Digest()
+	for _, m := range list {
+		if m.Active {
+			s.Active = m.Name
+		}
+		s.Nodes = append(s.Nodes, ClusterNode{
+			Name: m.Name, Active: m.Active, Address: m.Address, Version: m.Version, Config: m.Config, Started: m.Started,
+			Silent: (m.Silent + age).Seconds(), Differs: m.Config != own,
+		})
+	}
+	return s
+}
+
+// known returns the nodes as last read, and how long ago that was.
+func (c *Cluster) known() ([]pgstore.Member, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.members), time.Since(c.read)
+}
+
+// Pass begins to pass the connections of listeners, and of a listener for HTTP if it is not nil, to the
+// active node. It does not wait, and does nothing if this node passes already.
+func (c *Cluster) Pass(ls *Listeners, http net.Listener) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.passing != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.passing = cancel
+	for _, l := range ls.list {
+		c.loops.Go(func() {
+			for {
+				conn, err := l.Listener.Accept(ctx)
+				if err != nil {
+					return
+				}
+				if !c.enter() {
+					_ = conn.Close(0)
+					continue
+				}
+				c.loops.Go(func() {
+					if c.left(c.passer.Conn(ctx, conn, l.config.ErrorFrames)) {
+						c.taker.Keep(conn, l.config.ErrorFrames)
+					}
+				})
+			}
+		})
+	}
+	if http == nil {
+		return
+	}
+	// Accept ends with the passing, and the socket stays open.
+	stop := func() { _ = http.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) }
+	context.AfterFunc(ctx, stop)
+	c.loops.Go(func() {
+		transport.AcceptTCP(until{http, ctx}, func(conn net.Conn) {
+			if !c.enter() {
+				_ = conn.Close()
+				return
+			}
+			c.loops.Go(func() {
+				if c.left(c.passer.Raw(ctx, conn)) {
+					c.taker.KeepRaw(conn)
+				}
+			})
+		})
+	})
+}
+
+// until is a listener whose Accept fails with net.ErrClosed after the end of a context.
+type until struct {
+	net.Listener
+	ctx context.Context
+}
+
+func (u until) Accept() (net.Conn, error) {
+	conn, err := u.Listener.Accept()
+	if err != nil && u.ctx.Err() != nil {
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
+// enter counts a connection; false means that there are too many.
+func (c *Cluster) enter() bool {
+	if c.open.Add(1) > int64(c.o.Config.Limits.Connections) {
+		c.open.Add(-1)
+		c.passed.WithLabelValues("refused").Inc()
+		return false
+	}
+	return true
+}
+
+// left counts the end of the passing of a connection, and reports whether the connection still waits.
+func (c *Cluster) left(err error) (waits bool) {
+	c.open.Add(-1)
+	switch {
+	case errors.Is(err, passing.ErrWaiting):
+		return true
+	case errors.Is(err, passing.ErrNotTaken):
+		c.passed.WithLabelValues("refused").Inc()
+		c.o.Log.Debug("connection not passed", zap.Error(err))
+	default:
+		c.passed.WithLabelValues("passed").Inc()
+	}
+	return false
+}
+
+// Rise ends the passing: connections that are passed end. Those that wait for an active node are served
+// by this one, and those that arrive wait in their listeners.
+func (c *Cluster) Rise() {
+	c.mu.Lock()
+	cancel := c.passing
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		c.loops.Wait()
+	}
+}
+
+// Peers returns the listener of connections that other nodes pass, or nil.
+func (c *Cluster) Peers(errorFrames bool) transport.Listener {
+	if !c.Entered() {
+		return nil
+	}
+	return c.taker.Peers(errorFrames)
+}
+
+// HTTP returns the listener of connections of HTTP that other nodes pass, or nil.
+func (c *Cluster) HTTP() net.Listener {
+	if !c.Entered() {
+		return nil
+	}
+	return c.taker.Raw()
+}
+
+// Collectors implements part.Part.
+func (c *Cluster) Collectors() []prometheus.Collector {
+	nodes := prometheus.NewDesc("swpd_cluster_node_silent_seconds", "Time since the last sign of life of a node, by node and whether it is active.", []string{"node", "active"}, nil)
+	return []prometheus.Collector{
+		c.passed,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "swpd_cluster_passed_connections", Help: "Connections of peers that this node passes to the active node now.",
+		}, func() float64 { return float64(c.open.Load()) }),
+		collector{nodes, func(out chan<- prometheus.Metric) {
+			list, age := c.known()
+			for _, m := range list {
+				out <- prometheus.MustNewConstMetric(nodes, prometheus.GaugeValue, (m.Silent + age).Seconds(), m.Name, fmt.Sprint(m.Active))
+			}
+		}},
+	}
+}
+
+// collector is a prometheus.Collector of one description.
+type collector struct {
+	desc    *prometheus.Desc
+	collect func(chan<- prometheus.Metric)
+}
+
+func (c collector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+func (c collector) Collect(out chan<- prometheus.Metric) { c.collect(out) }
+
+// Opened implements part.Part: the node is active, and takes connections.
+func (c *Cluster) Opened() {
+	if c.taker != nil {
+		c.taker.Take(true)
+	}
+}
+
+// Retire implements part.Part.
+func (c *Cluster) Retire() {
+	if c.taker != nil {
+		c.taker.Take(false)
+	}
+}
+
+// Look implements part.Part.
+func (c *Cluster) Look(h *part.Health) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(c.fault, pgstore.ErrReplaced) {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: another process has the name %s of this node, and other nodes see that one; give each node a name of its own", c.node))
+	}
+	if len(c.differ) > 0 {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files, and reload or restart those that are behind", strings.Join(c.differ, ", ")))
+	}
+}
+
+// Stands adds to the health of a node that is not active: it is ready while it can pass connections.
+func (c *Cluster) Stands(active string, h *part.Health) {
+	c.Look(h)
+	place, ok := c.place()
+	c.mu.Lock()
+	age := time.Since(c.read)
+	c.mu.Unlock()
+	switch {
+	case c.taker == nil:
+		h.Reasons = append(h.Reasons, fmt.Sprintf("node %s is active, and this one stands by", active))
+	case !ok:
+		h.Reasons = append(h.Reasons, "no node is active that takes connections")
+	case age > pgstore.Silence:
+		h.Reasons = append(h.Reasons, "the database does not say which node is active")
+	default:
+		h.Warnings = append(h.Warnings, fmt.Sprintf("node %s is active; this one passes connections to it", place.Name))
+	}
+}
+
+// Close implements part.Part.
+func (c *Cluster) Close() error {
+	c.Rise()
+	c.end()
+	c.work.Wait()
+	c.over()
+	var failed error
+	if c.taker != nil {
+		failed = c.taker.Close()
+	}
+	_ = c.o.Members.Close(c.node) // without the database the row ends later
+	return failed
+}
