@@ -97,7 +97,7 @@ func (s *standing) open() error {
 	return d.writeAddrFile()
 }
 
-// rise ends the standing by. Sockets stay open for what follows.
+// rise ends the standing by. The sockets stay open, and serve the active node.
 func (s *standing) rise() {
 	if s.end == nil {
 		return
@@ -141,12 +141,12 @@ func (s *standing) handler() http.Handler {
 		_ = json.NewEncoder(w).Encode(s.status())
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, http.StatusServiceUnavailable, fmt.Sprintf("node %s is active, and this one stands by: ask that one", *s.active.Load()))
+		say(w, http.StatusServiceUnavailable, fmt.Sprintf("node %s is active, and this one stands by", *s.active.Load()))
 	})
 	return localOnly(mux)
 }
 
-// status is the status of a node that stands by: what the active node knows is missing.
+// status is the status of a node that stands by. It has no sessions, partners and shares.
 func (s *standing) status() Status {
 	d := s.d
 	url := ""

@@ -28,7 +28,7 @@ func isPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
-// Digest returns a digest of what all nodes should have in common: everything but addresses, the name
+// Digest returns a digest of the keys that all nodes have in common: all but addresses, the name
 // and the directory of a node, its log, and the content of files that the configuration names.
 func (c *Config) Digest() string {
 	common := *c

@@ -79,7 +79,7 @@ func (p *Passer) whole(outer, inner transport.Stream) error {
 	case err := <-inward:
 		if err != nil {
 			if _, refused := errors.AsType[errWrite](err); refused {
-				// The taker has closed; what it wrote last is still to come.
+				// The taker has closed. Its last octets may not have arrived yet.
 				return p.last(outer, inner, outward)
 			}
 			return end(err, outward)

@@ -76,7 +76,7 @@ func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames boo
 	return err
 }
 
-// Raw passes a connection of TCP as Conn does, octet by octet: what is within it is not looked at.
+// Raw passes a connection of TCP as Conn does, octet by octet, without reading it.
 func (p *Passer) Raw(ctx context.Context, outer net.Conn) error {
 	conn := transport.NewNetConn(outer, &transport.Peer{Transport: "tcp", Addr: outer.RemoteAddr().String()})
 	inner, stream, until, err := p.reach(ctx, conn.Context(), false, hello{Kind: kindRaw, Addr: conn.Peer().Addr})

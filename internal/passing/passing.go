@@ -156,8 +156,8 @@ func about(conn transport.Conn, errorFrames bool) hello {
 	return h
 }
 
-// peerOf makes the connection state of a described peer, and verifies it. A fault of the peer is final; a
-// certificate of this endpoint that differs from that of the Passer may be about to change.
+// peerOf makes the connection state of a described peer, and verifies it. A fault of the peer is final. If
+// the two processes show different certificates, a repetition can succeed: one of them has to read a new one.
 func (h *hello) peerOf(policy *transport.Policy, own *tls.Certificate) (*transport.Peer, tls.ConnectionState, answer) {
 	var state tls.ConnectionState
 	fail := func(final bool, err error) (*transport.Peer, tls.ConnectionState, answer) {

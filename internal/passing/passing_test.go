@@ -293,7 +293,7 @@ func TestThePasserRefusesAProcessWithAnotherKey(t *testing.T) {
 	}
 }
 
-// The taker does not rely on the passer for who is trusted.
+// The taker verifies the peer with its own trust anchors.
 func TestTheTakerVerifiesThePeer(t *testing.T) {
 	r := newRig(t)
 	r.taker.Take(true)

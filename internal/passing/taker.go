@@ -23,7 +23,7 @@ type TakerOptions struct {
 	Address string           // host:port to listen on, with TCP and UDP
 	Own     *tls.Certificate // from NewKey
 
-	// Trusted returns the certificates of the processes that may pass connections. It is called in
+	// Trusted returns the certificates of the processes allowed to pass connections. It is called in
 	// each handshake, by many goroutines.
 	Trusted func() [][]byte
 
@@ -98,8 +98,8 @@ type peers struct {
 func (p peers) Addr() net.Addr { return p.t.Addr() }
 func (p peers) Close() error   { return nil }
 
-// Raw returns a listener for connections of TCP. Their RemoteAddr is that of the peer. To close it makes the
-// Taker refuse later ones.
+// Raw returns a listener for connections of TCP, whose RemoteAddr is the address of the peer. After its
+// Close the Taker refuses such connections.
 func (t *Taker) Raw() net.Listener { return t.raw }
 
 // Keep has a connection that this process accepted itself be served as one that was passed. It does not

@@ -34,7 +34,7 @@ type Member struct {
 }
 
 // Members is the list of the processes that use a database or wait for it. It is safe for concurrent
-// use, and independent of a Store: it says who is there, and protects nothing.
+// use, and independent of a Store: it is a list, and protects nothing.
 type Members struct {
 	options Options
 	process []byte

@@ -167,7 +167,7 @@ func (s *Sockets) Unused() error {
 	return errors.Join(fmt.Errorf("sockets passed by the service manager that no address of the configuration uses: %s; remove them from the socket unit, or set listeners, http.address, metrics.address, health or admin to them (swp+tcp uses none)", strings.Join(list, ", ")), s.Close())
 }
 
-// Close closes the sockets that nobody has taken.
+// Close closes the sockets that are left.
 func (s *Sockets) Close() error {
 	if s == nil {
 		return nil
