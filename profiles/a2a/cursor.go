@@ -70,6 +70,9 @@ func (t *task) attach(a *arrival, from uint64) {
 	if !c.after {
 		old.stop() // before an Event for c is stored
 	}
+	if s.leaving() && !c.after && !t.exec.ending() {
+		c.stop() // as Drain does: the task was stored after it
+	}
 	s.work.Go(c.run)
 	s.mu.Unlock()
 }

@@ -70,8 +70,8 @@ func TestDrainLetsGoOfWhatAnAgentCarriesOut(t *testing.T) {
 		r.progress(t, "2")
 		q.accept(task("late", "k", ""))
 		q.quiet()
-		if n := q.service.InFlight(); n != 1 { // the late one, which an endpoint would refuse
-			t.Errorf("%d exchanges are open, want 1", n)
+		if n := q.service.InFlight(); n != 0 { // the late one may have come before, and been stored after
+			t.Errorf("%d exchanges are open", n)
 		}
 		q.hangUp()
 		hangUp(x, y)

@@ -182,7 +182,7 @@ func (s *Service) Drain(ctx context.Context) error {
 	var given []*Delivery
 	for _, t := range s.tasks.byKey {
 		x := &t.exec
-		if x.at.Phase == phaseLocal && !x.pool.resumes() {
+		if x.ending() {
 			continue
 		}
 		x.endAbsence()
@@ -203,6 +203,10 @@ func (s *Service) Drain(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// ending reports whether a drain waits for the end of the task, because its Worker runs. The caller holds
+// mu.
+func (x *execution) ending() bool { return x.at.Phase == phaseLocal && !x.pool.resumes() }
 
 // leaving reports whether tasks are no longer assigned. The caller holds mu.
 func (s *Service) leaving() bool { return s.closed || s.pools.rested != nil }
