@@ -76,6 +76,20 @@ func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames boo
 	return err
 }
 
+// Ask returns why the process that takes connections does not take any now, or cannot be reached; nil if
+// it does.
+func (p *Passer) Ask(ctx context.Context) error {
+	place, ok := p.Place()
+	if !ok {
+		return fmt.Errorf("%w: no process takes connections now", ErrNotTaken)
+	}
+	conn, _, _, err := p.dial(ctx, place, false, hello{Kind: kindAsk})
+	if err != nil {
+		return fmt.Errorf("%s at %s: %w", place.Name, place.Address, err)
+	}
+	return conn.Close(0)
+}
+
 // Raw passes a connection of TCP as Conn does, octet by octet, without reading it.
 func (p *Passer) Raw(ctx context.Context, outer net.Conn) error {
 	conn := transport.NewNetConn(outer, &transport.Peer{Transport: "tcp", Addr: outer.RemoteAddr().String()})

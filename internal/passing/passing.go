@@ -76,6 +76,7 @@ func trusting(own *tls.Certificate, certificates ...[]byte) *transport.Credentia
 const (
 	kindPeer = "peer" // a connection of SWP
 	kindRaw  = "raw"  // octets of TCP
+	kindAsk  = "ask"  // nothing: the answer is all
 )
 
 // hello is the first frame of a passed connection.

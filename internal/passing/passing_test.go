@@ -317,6 +317,19 @@ func TestTheTakerVerifiesThePeer(t *testing.T) {
 	}
 }
 
+func TestAPasserAsksWhetherConnectionsAreTaken(t *testing.T) {
+	r := newRig(t)
+	if err := r.passer.Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "takes no connections now") {
+		t.Fatal(err)
+	}
+	r.taker.Take(true)
+	must(t, r.passer.Ask(t.Context()))
+	must(t, r.taker.Close())
+	if err := r.passer.Ask(t.Context()); err == nil {
+		t.Fatal("nothing listens there")
+	}
+}
+
 func TestConnectionsOfTCPArePassedAsTheyAre(t *testing.T) {
 	r := newRig(t)
 	r.taker.Take(true)

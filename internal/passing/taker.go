@@ -144,6 +144,9 @@ func (t *Taker) accept(l transport.Listener) {
 // still be starting.
 const handed = 30 * time.Second
 
+// errAsked ends a connection that has nothing behind its answer.
+var errAsked = errors.New("passing: answered")
+
 // take reads the first frame of a connection and hands it on.
 func (t *Taker) take(conn transport.Conn) error {
 	ctx, cancel := context.WithTimeout(t.working, attempt)
@@ -186,11 +189,13 @@ func (t *Taker) take(conn transport.Conn) error {
 		}
 		return fmt.Errorf("passing: refused: %s", result.Why)
 	}
-	if taken == nil {
+	switch {
+	case h.Kind == kindAsk:
+		return errAsked
+	case taken == nil:
 		t.raw.Give(newRaw(conn, s, h.Addr), handed)
 		return nil
-	}
-	if conn.Multiplexed() {
+	case conn.Multiplexed():
 		_ = s.CloseWrite()
 	}
 	t.queues[h.ErrorFrames].Put(taken, handed)
@@ -202,6 +207,8 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 	switch {
 	case !t.taking.Load():
 		return nil, answer{Why: "passing: this process takes no connections now"}
+	case h.Kind == kindAsk:
+		return nil, answer{OK: true}
 	case h.Kind == kindRaw && !conn.Multiplexed():
 		if t.raw.Closed() {
 			return nil, answer{Why: "passing: no HTTP here", Final: true}

@@ -40,11 +40,14 @@ type Cluster struct {
 	open    atomic.Int64 // connections that are passed
 	work    sync.WaitGroup
 	end     context.CancelFunc
+	grace   time.Duration // see replaced
 
 	mu      sync.Mutex
 	members []pgstore.Member
 	read    time.Time          // when members was read
 	fault   error              // why it could not be read last
+	reached time.Time          // when the active node took a connection last
+	refused error              // why it did not since
 	active  string             // certificate of the node that connections are passed to
 	era     context.Context    // ends when another node takes its place
 	over    context.CancelFunc // ends era
@@ -72,7 +75,7 @@ type ClusterOptions struct {
 
 // JoinCluster opens cluster.address, and has this node listed. It takes no connections yet.
 func JoinCluster(o ClusterOptions) (*Cluster, error) {
-	c := &Cluster{o: o, started: time.Now()}
+	c := &Cluster{o: o, started: time.Now(), grace: replaced, refused: errors.New("not asked yet")}
 	var err error
 	if c.node, err = o.Config.NodeName(); err != nil {
 		return nil, err
@@ -268,6 +271,7 @@ func (c *Cluster) Pass(ls *Listeners, http net.Listener) {
 			}
 		})
 	}
+	c.loops.Go(func() { c.asks(ctx) })
 	if http == nil {
 		return
 	}
@@ -287,6 +291,30 @@ func (c *Cluster) Pass(ls *Listeners, http net.Listener) {
 			})
 		})
 	})
+}
+
+// replaced is how long the active node may take no connections before this node is not ready: longer than
+// it takes to replace it.
+const replaced = pgstore.Silence + 2*askPace
+
+// askPace is the pause between two questions whether the active node takes connections.
+const askPace = 2 * time.Second
+
+// asks keeps reached current, until ctx ends.
+func (c *Cluster) asks(ctx context.Context) {
+	for {
+		err := c.passer.Ask(ctx)
+		c.mu.Lock()
+		if c.refused = err; err == nil {
+			c.reached = time.Now()
+		}
+		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(askPace):
+		}
+	}
 }
 
 // until is a listener whose Accept fails with net.ErrClosed after the end of a context.
@@ -408,22 +436,19 @@ func (c *Cluster) Look(h *part.Health) {
 	}
 }
 
-// Stands adds to the health of a node that is not active: it is ready while it can pass connections.
+// Stands adds to the health of a node that is not active. It is ready while it can pass connections. A node
+// that takes the place of another one needs some time, in which connections wait.
 func (c *Cluster) Stands(active string, h *part.Health) {
 	c.Look(h)
-	place, ok := c.place()
 	c.mu.Lock()
-	age := time.Since(c.read)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
 	switch {
 	case c.taker == nil:
 		h.Reasons = append(h.Reasons, fmt.Sprintf("node %s is active, and this one stands by", active))
-	case !ok:
-		h.Reasons = append(h.Reasons, "no node is active that takes connections")
-	case age > pgstore.Silence:
-		h.Reasons = append(h.Reasons, "the database does not say which node is active")
+	case time.Since(c.reached) > c.grace:
+		h.Reasons = append(h.Reasons, fmt.Sprintf("node %s is active, and this one cannot pass connections to it: %v", active, c.refused))
 	default:
-		h.Warnings = append(h.Warnings, fmt.Sprintf("node %s is active; this one passes connections to it", place.Name))
+		h.Warnings = append(h.Warnings, fmt.Sprintf("node %s is active; this one passes connections to it", active))
 	}
 }
 

@@ -1,0 +1,111 @@
+package entrances
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/store/pgstore"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/transporttest"
+)
+
+// table is a table of members in memory.
+type table struct {
+	mu     sync.Mutex
+	list   []pgstore.Member
+	active string
+}
+
+func (b *table) Beat(_ context.Context, own pgstore.Member) ([]pgstore.Member, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = append(slices.DeleteFunc(b.list, func(m pgstore.Member) bool { return m.Name == own.Name }), own)
+	list := slices.Clone(b.list)
+	for i := range list {
+		list[i].Active = list[i].Name == b.active
+	}
+	return list, nil
+}
+
+func (b *table) Close(string) error { return nil }
+
+func (b *table) activate(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.active = name
+}
+
+func join(t *testing.T, b *table, name string) *Cluster {
+	t.Helper()
+	conf := &config.Config{Store: "postgres://db/swpd", Cluster: config.Cluster{Node: name, Address: "127.0.0.1:0"}}
+	conf.Limits.Connections, conf.Limits.Write = 10, time.Minute
+	c, err := JoinCluster(ClusterOptions{
+		Config: conf, Log: zap.NewNop(), Version: "test", Members: b,
+		Policy: transporttest.NewCA(t).Policy(t, "swp://endpoint.example"), OnEvent: func(transport.SecurityEvent) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// stands waits until the health of a node that stands by has a reason with text; empty: until it is ready.
+func stands(t *testing.T, c *Cluster, text string) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		var h part.Health
+		c.Stands("a", &h)
+		if text == "" && len(h.Reasons) == 0 || text != "" && strings.Contains(strings.Join(h.Reasons, "\n"), text) {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%+v, want %q", h, text)
+		}
+	}
+}
+
+// mustReach waits until the active node took a connection.
+func (c *Cluster) mustReach(t *testing.T) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		c.mu.Lock()
+		err := c.refused
+		c.mu.Unlock()
+		if err == nil {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestANodeThatCannotReachTheActiveOneIsNotReady(t *testing.T) {
+	b := new(table)
+	active, other := join(t, b, "a"), join(t, b, "b")
+	other.grace = 0 // each answer counts
+	other.Pass(NewListeners(Options{}), nil)
+	stands(t, other, "no process takes connections")
+	b.activate("a")
+	stands(t, other, "takes no connections now")
+	active.Opened()
+	other.mustReach(t)
+	active.Retire()
+	stands(t, other, "takes no connections now")
+	active.Opened()
+	other.mustReach(t)
+	_ = active.Close()
+	stands(t, other, net.JoinHostPort("127.0.0.1", ""))
+	other.grace = time.Hour
+	stands(t, other, "")
+}
