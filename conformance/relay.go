@@ -20,7 +20,7 @@ const relayWaiting = 4
 // defaults, without jitter: the vectors name the instants. Publishers and
 // consumers are peers.
 func relayProfiles(s *stage) ([]*profiles.Profile, error) {
-	db, err := s.storeWith(sqlstore.Options{Waiting: relayWaiting})
+	db, err := s.storeWith(sqlstore.Options{Limits: store.Limits{Waiting: relayWaiting}})
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func TestPR08WhatDoesNotFitTheOfferIsRefused(t *testing.T) {
 
 func TestPR08OffersAreRefusedForWhatTheyAnnounce(t *testing.T) {
 	s := serve(t, "pipe", artifact.Options{
-		Store: disk(t, "", filestore.Options{Quota: 1 << 20, QuotaPerOwner: 1 << 20}), MaxSize: 2 << 20, MaxMetadata: 100,
+		Store: disk(t, "", filestore.Options{BlobLimits: store.BlobLimits{Quota: 1 << 20, QuotaPerOwner: 1 << 20}}), MaxSize: 2 << 20, MaxMetadata: 100,
 	}, endpoint.Bounds{})
 	p := s.dial(alice)
 	l := p.lane(t)
@@ -223,7 +223,7 @@ func forget(t testing.TB, s *server, identity, id string) artifact.Forgotten {
 
 func TestPR09CorruptedUploadsLeaveNothing(t *testing.T) {
 	const size = 300_000
-	store := disk(t, "", filestore.Options{QuotaPerOwner: size + 1000})
+	store := disk(t, "", filestore.Options{BlobLimits: store.BlobLimits{QuotaPerOwner: size + 1000}})
 	s := serve(t, "pipe", artifact.Options{Store: store}, endpoint.Bounds{})
 	p := s.dial(alice)
 	octets := random(size)
@@ -331,7 +331,7 @@ func TestPR09AReplacementKeepsItsPlaceBeforeTheArtifactOfAnother(t *testing.T) {
 func TestPR09AbandonedUploadsExpire(t *testing.T) {
 	effort.Unwatched(t)
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	store := disk(t, "", filestore.Options{ItemsPerOwner: 1000, Now: func() time.Time { return now }})
+	store := disk(t, "", filestore.Options{BlobLimits: store.BlobLimits{ItemsPerOwner: 1000}, Now: func() time.Time { return now }})
 	s := serve(t, "pipe", artifact.Options{Store: store}, endpoint.Bounds{})
 	p := s.dial(alice)
 	l := p.lane(t)

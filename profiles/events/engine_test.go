@@ -12,6 +12,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/events"
 	"github.com/slimwire/swp/profiles/profiletest"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 	"github.com/slimwire/swp/transport/endpoint"
 )
@@ -72,7 +73,7 @@ func TestRestartKeepsEventsNamesAndDuplicates(t *testing.T) {
 }
 
 func TestQuotaOfAnIdentityIsItsOwn(t *testing.T) {
-	b := newBus(t, events.Options{Store: open(t, sqlstore.Options{QuotaPerOwner: 64 << 10})})
+	b := newBus(t, events.Options{Store: open(t, sqlstore.Options{Limits: store.Limits{QuotaPerOwner: 64 << 10}})})
 	h := profiletest.New(t, b.Profile())
 	n := 0
 	for ; n < 1000; n++ {

@@ -14,6 +14,7 @@ import (
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -208,12 +209,12 @@ func TestPR15RelaysThatFeedEachOtherStop(t *testing.T) {
 }
 
 func TestPR16AFullQueueRefusesAtOnceAndKeepsWhatItHas(t *testing.T) {
-	for name, o := range map[string]sqlstore.Options{
+	for name, limits := range map[string]store.Limits{
 		"deliveries": {Waiting: 10}, "ids": {Remembered: 10}, "octets of a publisher": {QuotaPerOwner: 4000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, kind string) {
-				s := serve(t, kind, relay.Options{Store: newStore(t, o)})
+				s := serve(t, kind, relay.Options{Store: newStore(t, sqlstore.Options{Limits: limits})})
 				p := s.dial(publisher)
 				kept := 0
 				for ; kept < 100; kept++ {

@@ -89,7 +89,7 @@ func (r *raw) take() (list []arrival) {
 // at once, and nothing that was accepted is lost.
 func TestPR16OneMiBOfDeliveriesIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, "pipe", relay.Options{Store: newStore(t, sqlstore.Options{QuotaPerOwner: 1 << 20})})
+		s := serve(t, "pipe", relay.Options{Store: newStore(t, sqlstore.Options{Limits: store.Limits{QuotaPerOwner: 1 << 20}})})
 		p := s.dial(publisher)
 		payload := []byte(strings.Repeat("x", 16<<10))
 		kept := 0
@@ -126,7 +126,7 @@ func TestRS08NothingGrowsWithWhatPeersChoose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const remembered, rounds = 250, 6
 		s := serve(t, "pipe", relay.Options{
-			Store:  newStore(t, sqlstore.Options{Remembered: remembered}),
+			Store:  newStore(t, sqlstore.Options{Limits: store.Limits{Remembered: remembered}}),
 			Window: time.Hour, Retention: time.Hour, DeadRetention: time.Hour,
 		})
 		heap := func() uint64 {

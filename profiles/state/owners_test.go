@@ -9,6 +9,7 @@ import (
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/state"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -125,7 +126,7 @@ func TestEachOwnerHasAStateOfItsOwn(t *testing.T) {
 }
 
 func TestAQuotaIsThatOfTheOwner(t *testing.T) {
-	engine := open(t, sqlstore.Options{QuotaPerOwner: 4096})
+	engine := open(t, sqlstore.Options{Limits: store.Limits{QuotaPerOwner: 4096}})
 	s := serve(t, state.Options{Store: engine})
 	a, b := s.dial(alice), s.dial(bob)
 	large := of(string(make([]byte, 3000)))

@@ -25,7 +25,7 @@ import (
 func TestPR08NothingIsSetAsideForAnAnnouncedSize(t *testing.T) {
 	dir := t.TempDir()
 	const quota = 1 << 40
-	s := open(t, dir, filestore.Options{Quota: quota, QuotaPerOwner: quota, Writers: 1})
+	s := open(t, dir, filestore.Options{BlobLimits: store.BlobLimits{Quota: quota, QuotaPerOwner: quota}, Writers: 1})
 	defer s.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -61,7 +61,7 @@ func TestAnAbandonedPartLeavesItsRoomWhileACallerIsTold(t *testing.T) {
 	const size = 1000
 	var now atomic.Int64
 	begun := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	s := open(t, "", filestore.Options{QuotaPerOwner: size, Now: func() time.Time { return begun.Add(time.Duration(now.Load())) }})
+	s := open(t, "", filestore.Options{BlobLimits: store.BlobLimits{QuotaPerOwner: size}, Now: func() time.Time { return begun.Add(time.Duration(now.Load())) }})
 	defer s.Close()
 	must(t, func(done func(bool, error)) { s.Begin("part", "owner", size, nil, nil, time.Hour, done) })
 	must(t, func(done func(bool, error)) { s.Append("part", 0, 0, random(size), done) })
@@ -90,7 +90,7 @@ func TestPR09AThousandAbandonedPartsAreReclaimed(t *testing.T) {
 	var now atomic.Int64
 	begun := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	s := open(t, dir, filestore.Options{
-		Durability: store.Process, QuotaPerOwner: parts * size, Now: func() time.Time { return begun.Add(time.Duration(now.Load())) },
+		Durability: store.Process, BlobLimits: store.BlobLimits{QuotaPerOwner: parts * size}, Now: func() time.Time { return begun.Add(time.Duration(now.Load())) },
 	})
 	defer s.Close()
 	octets := random(size)

@@ -14,7 +14,7 @@ import (
 func BenchmarkUpload(b *testing.B) {
 	for _, level := range []store.Durability{store.Power, store.Process} {
 		b.Run(string(level), func(b *testing.B) {
-			s := open(b, b.TempDir(), filestore.Options{Durability: level, QuotaPerOwner: 1 << 40, Quota: 1 << 40})
+			s := open(b, b.TempDir(), filestore.Options{Durability: level, BlobLimits: store.BlobLimits{QuotaPerOwner: 1 << 40, Quota: 1 << 40}})
 			defer s.Close()
 			const pieces, window = 256, 16
 			data := make([]byte, 256<<10)

@@ -32,8 +32,8 @@ func TestRS26ArtifactsOfOneOwnerLeaveRoomForAnother(t *testing.T) {
 		options filestore.Options
 		size    int
 	}{
-		"octets": {filestore.Options{Quota: 16 * size, QuotaPerOwner: 16 * size}, size},
-		"number": {filestore.Options{Items: 16}, 0},
+		"octets": {filestore.Options{BlobLimits: store.BlobLimits{Quota: 16 * size, QuotaPerOwner: 16 * size}}, size},
+		"number": {filestore.Options{BlobLimits: store.BlobLimits{Items: 16}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -65,8 +65,8 @@ func TestRS26ArtifactsOfOneOwnerLeaveRoomForAnother(t *testing.T) {
 		options filestore.Options
 		size    int
 	}{
-		"artifacts: octets of the quota": {filestore.Options{Quota: 16 * size, QuotaPerOwner: 16 * size}, size},
-		"artifacts: their number":        {filestore.Options{Items: 16}, 0},
+		"artifacts: octets of the quota": {filestore.Options{BlobLimits: store.BlobLimits{Quota: 16 * size, QuotaPerOwner: 16 * size}}, size},
+		"artifacts: their number":        {filestore.Options{BlobLimits: store.BlobLimits{Items: 16}}, 0},
 	} {
 		fairtest.Places(t, pool, "uploads of 16", func(t *testing.T) (func(string) bool, func(string)) {
 			s := open(t, "", c.options)

@@ -50,14 +50,7 @@ type Options struct {
 	// equal that of Records. The octets of sealed blobs are synced in any case.
 	Durability store.Durability
 
-	// Quota limits the octets of all owners, QuotaPerOwner the octets of one owner; default 10
-	// GiB and 1 GiB. Notes count as well. Owners share Quota: one alone has at most seven
-	// eighths of it. The owner "" may use all that is left of Quota.
-	Quota, QuotaPerOwner int64
-
-	// Items limits the number of parts and blobs, ItemsPerOwner the number of one owner; default
-	// 65,536 and 16,384. Owners share Items. Their names are held in memory.
-	Items, ItemsPerOwner int
+	store.BlobLimits // the names of parts and blobs are held in memory
 
 	// QueueLength and QueueOctets limit the pending operations; default 4,096 operations
 	// and 64 MiB, which owners share. A single operation of any size is accepted.
@@ -86,10 +79,7 @@ func (o Options) withDefaults() Options {
 	if o.Dir == "" && o.Durability == store.Power {
 		o.Durability = store.Process // memory does not survive a power cut anyway
 	}
-	o.Quota = cmp.Or(o.Quota, 10<<30)
-	o.QuotaPerOwner = cmp.Or(o.QuotaPerOwner, 1<<30)
-	o.Items = cmp.Or(o.Items, 65_536)
-	o.ItemsPerOwner = cmp.Or(o.ItemsPerOwner, 16_384)
+	o.BlobLimits = o.WithDefaults()
 	o.QueueLength = cmp.Or(o.QueueLength, 4096)
 	o.QueueOctets = cmp.Or(o.QueueOctets, 64<<20)
 	o.Writers = cmp.Or(o.Writers, 8)

@@ -8,7 +8,6 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
-	"github.com/slimwire/swp/store/internal/usage"
 )
 
 // item is a name with a part, a blob or pending operations.
@@ -64,13 +63,11 @@ func (s *Store) item(name string) *item {
 	return it
 }
 
-// SetBounds changes Quota, QuotaPerOwner, Items and ItemsPerOwner; zero means the default.
-// Data above a new limit stays.
-func (s *Store) SetBounds(o Options) {
-	o = o.withDefaults()
+// SetBounds changes the limits. Data above a new limit stays.
+func (s *Store) SetBounds(l store.BlobLimits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used.Bound(usage.Bounds{Octets: o.Quota, OctetsPerOwner: o.QuotaPerOwner, Items: o.Items, ItemsPerOwner: o.ItemsPerOwner})
+	s.used.Bound(l.WithDefaults())
 }
 
 // take adds octets and items to the usage of an owner, or returns an error. It removes

@@ -34,7 +34,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		options: options.withDefaults(), items: make(map[string]*item), due: math.MaxInt64,
 		gone: make(chan struct{}),
 	}
-	s.SetBounds(options)
+	s.SetBounds(options.BlobLimits)
 	s.lines = lines.New(lines.Options[operation]{
 		Length: s.options.QueueLength, Octets: s.options.QueueOctets, Together: maxBatch, Perform: s.perform, Owner: s.owner, Idle: s.forget,
 	})

@@ -19,7 +19,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(fmt.Sprint(producers), func(b *testing.B) {
 			dsn, err := pgtest.Shared(b).Database(b.Context())
 			pgtest.Must(b, err)
-			s, err := pgstore.Open(b.Context(), pgstore.Options{DSN: dsn, Quota: 1 << 40, QuotaPerOwner: 1 << 40})
+			s, err := pgstore.Open(b.Context(), pgstore.Options{DSN: dsn, Limits: store.Limits{Quota: 1 << 40, QuotaPerOwner: 1 << 40}})
 			if err != nil {
 				b.Fatal(err)
 			}

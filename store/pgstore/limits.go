@@ -22,7 +22,7 @@ const unlimited = math.MaxInt64
 // limits returns the limits of an operation, except the one of its queue.
 func (w *writer) limits(o *op) limits {
 	b := w.s.bounds.Load()
-	l := limits{perOwner: b.PerOwner, open: quota.Open(o.owner, b.Quota), kept: quota.Open(o.owner, b.Remembered), room: store.Room{Items: -1}}
+	l := limits{perOwner: b.QuotaPerOwner, open: quota.Open(o.owner, b.Quota), kept: quota.Open(o.owner, int64(b.Remembered)), room: store.Room{Items: -1}}
 	if o.owner == "" {
 		l.perOwner = unlimited
 	}

@@ -34,7 +34,7 @@ func burst(t *testing.T, n int, submit func(i int, done func(error))) (accepted 
 }
 
 func TestLimitsHoldWithinATransaction(t *testing.T) {
-	s := open(t, pgstore.Options{DSN: database(t), QuotaPerOwner: 20_000, Quota: 100_000, Waiting: 10, Remembered: 100})
+	s := open(t, pgstore.Options{DSN: database(t), Limits: store.Limits{QuotaPerOwner: 20_000, Quota: 100_000, Waiting: 10, Remembered: 100}})
 	value := make([]byte, 1000)
 	puts := func(owner string) int {
 		return burst(t, 100, func(i int, done func(error)) {

@@ -24,7 +24,7 @@ import (
 // An error store.ErrLocked says that a process with the name of this node is alive.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s := &Store{options: options.withDefaults(), gone: make(chan struct{}), released: make(chan struct{})}
-	s.SetBounds(options)
+	s.SetBounds(options.Limits)
 	s.queue = gather.NewQueue[*op](s.options.QueueLength, s.options.QueueOctets)
 	s.writer = &writer{s: s, turns: gather.Turns[*op]{Most: maxBatch, MostOctets: maxBatchOctets}}
 	if s.options.Durability != store.Power && s.options.Durability != store.Process {

@@ -45,12 +45,7 @@ type Options struct {
 	Durability store.Durability
 	Standby    bool
 
-	// Quota, QuotaPerOwner, Waiting and Remembered are those of sqlstore.Options, for all nodes
-	// together.
-	Quota         int64
-	QuotaPerOwner int64
-	Waiting       int
-	Remembered    int
+	store.Limits // for all nodes together
 
 	// QueueLength and QueueOctets limit the pending operations of this node; default 65,536
 	// operations and 64 MiB. A single operation of any size is accepted.
@@ -91,10 +86,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Node = cmp.Or(o.Node, "swpd")
 	o.Durability = cmp.Or(o.Durability, store.Power)
-	o.Quota = cmp.Or(o.Quota, 10<<30)
-	o.QuotaPerOwner = cmp.Or(o.QuotaPerOwner, 1<<30)
-	o.Waiting = cmp.Or(o.Waiting, 100_000)
-	o.Remembered = cmp.Or(o.Remembered, 1_000_000)
+	o.Limits = o.WithDefaults()
 	o.QueueLength = cmp.Or(o.QueueLength, 65536)
 	o.QueueOctets = cmp.Or(o.QueueOctets, 64<<20)
 	o.Readers = cmp.Or(o.Readers, 4)
@@ -130,11 +122,10 @@ var (
 	_ store.Importer = (*Store)(nil)
 )
 
-// SetBounds changes Quota, QuotaPerOwner, Waiting and Remembered for later operations; zero
-// means the default. Data above a new limit stays.
-func (s *Store) SetBounds(o Options) {
-	o = o.withDefaults()
-	s.bounds.Store(&quota.Bounds{Quota: o.Quota, PerOwner: o.QuotaPerOwner, Waiting: int64(o.Waiting), Remembered: int64(o.Remembered)})
+// SetBounds changes the limits for later operations. Data above a new limit stays.
+func (s *Store) SetBounds(l store.Limits) {
+	b := quota.Bounds(l.WithDefaults())
+	s.bounds.Store(&b)
 }
 
 // Check implements store.Store. It writes.

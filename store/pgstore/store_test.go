@@ -36,8 +36,7 @@ func TestContract(t *testing.T) {
 			databases.Store(dir, made)
 		}
 		return pgstore.Open(t.Context(), pgstore.Options{
-			DSN: dsn.(string), Now: o.Now, Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, QueueLength: o.QueueLength,
-			Waiting: o.Waiting, Remembered: o.Remembered,
+			DSN: dsn.(string), Now: o.Now, Limits: store.Limits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Waiting: o.Waiting, Remembered: o.Remembered}, QueueLength: o.QueueLength,
 		})
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
-	"github.com/slimwire/swp/store/internal/usage"
 )
 
 // accounts changes the ledger for a process. One goroutine writes what has come since its
@@ -25,7 +24,7 @@ type accounts struct {
 	lapse   time.Duration
 
 	mu      sync.Mutex
-	bounds  usage.Bounds
+	bounds  store.BlobLimits
 	waiting []*change
 	delayed bool // rouse will be called
 	closed  bool
@@ -128,7 +127,7 @@ func (a *accounts) alive() bool {
 }
 
 // setBounds changes the bounds.
-func (a *accounts) setBounds(b usage.Bounds) {
+func (a *accounts) setBounds(b store.BlobLimits) {
 	a.mu.Lock()
 	a.bounds = b
 	a.mu.Unlock()

@@ -332,7 +332,7 @@ func TestRecordsWithoutRoomRefuseAndRecover(t *testing.T) {
 	r := &records{Records: c.records}
 	start := time.Now()
 	var passed atomic.Int64
-	s := c.process(t, sharedblobs.Options{Records: r, QuotaPerOwner: 5000, Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
+	s := c.process(t, sharedblobs.Options{Records: r, BlobLimits: store.BlobLimits{QuotaPerOwner: 5000}, Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
 	octets := random(1000)
 	must(t, begin(t, s, "old", "owner"))
 	must(t, grow(t, s, "old", 0, octets))

@@ -36,7 +36,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		s.readers <- nil
 	}
 	s.accounts = &accounts{
-		records: o.Records, space: o.stateSpace(), id: s.process, lapse: o.lapse, bounds: o.bounds(),
+		records: o.Records, space: o.stateSpace(), id: s.process, lapse: o.lapse, bounds: o.BlobLimits,
 		written: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if err := s.open(ctx); err != nil {

@@ -100,7 +100,7 @@ func TestTheQuotaHoldsForAllProcessesTogether(t *testing.T) {
 	c := inDirectory(t)
 	all := make([]*sharedblobs.Store, 3)
 	for i := range all {
-		all[i] = c.process(t, sharedblobs.Options{QuotaPerOwner: quota, Items: 100})
+		all[i] = c.process(t, sharedblobs.Options{BlobLimits: store.BlobLimits{QuotaPerOwner: quota, Items: 100}})
 	}
 	octets := random(piece)
 	var mu sync.Mutex

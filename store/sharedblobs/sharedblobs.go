@@ -33,7 +33,6 @@ import (
 	"github.com/slimwire/swp/store/internal/blocks"
 	"github.com/slimwire/swp/store/internal/clock"
 	"github.com/slimwire/swp/store/internal/lines"
-	"github.com/slimwire/swp/store/internal/usage"
 )
 
 // Options configure a Store. Records, Space and Objects are required.
@@ -50,15 +49,8 @@ type Options struct {
 	// closes it.
 	Objects Objects
 
-	// Quota limits the octets of all owners, QuotaPerOwner the octets of one owner; default 10
-	// GiB and 1 GiB. Notes count as well. Owners share Quota: one alone has at most seven
-	// eighths of it. The owner "" may use all that is left of Quota. All processes should have
-	// the same quotas: each applies its own to the usage of all.
-	Quota, QuotaPerOwner int64
-
-	// Items limits the number of parts and blobs, ItemsPerOwner the number of one owner; default
-	// 65,536 and 16,384. Owners share Items.
-	Items, ItemsPerOwner int
+	// All processes should have the same limits: each applies its own ones to the usage of all.
+	store.BlobLimits
 
 	// QueueLength and QueueOctets limit the pending operations of this process; default 4,096
 	// operations and 64 MiB, which owners share. A single operation of any size is accepted.
@@ -84,10 +76,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Quota = cmp.Or(o.Quota, 10<<30)
-	o.QuotaPerOwner = cmp.Or(o.QuotaPerOwner, 1<<30)
-	o.Items = cmp.Or(o.Items, 65_536)
-	o.ItemsPerOwner = cmp.Or(o.ItemsPerOwner, 16_384)
+	o.BlobLimits = o.WithDefaults()
 	o.QueueLength = cmp.Or(o.QueueLength, 4096)
 	o.QueueOctets = cmp.Or(o.QueueOctets, 64<<20)
 	o.Writers = cmp.Or(o.Writers, 8)
@@ -120,10 +109,6 @@ func (o *Options) validate() error {
 		}
 	}
 	return nil
-}
-
-func (o *Options) bounds() usage.Bounds {
-	return usage.Bounds{Octets: o.Quota, OctetsPerOwner: o.QuotaPerOwner, Items: o.Items, ItemsPerOwner: o.ItemsPerOwner}
 }
 
 const stateSuffix = ".state"
@@ -205,12 +190,8 @@ func (s *Store) Close() error {
 // closeTime limits what Close does after the last operation.
 const closeTime = 2 * time.Second
 
-// SetBounds changes Quota, QuotaPerOwner, Items and ItemsPerOwner of this process; zero means
-// the default. Data above a new limit stays.
-func (s *Store) SetBounds(o Options) {
-	o = o.withDefaults()
-	s.accounts.setBounds(o.bounds())
-}
+// SetBounds changes the limits of this process. Data above a new limit stays.
+func (s *Store) SetBounds(l store.BlobLimits) { s.accounts.setBounds(l.WithDefaults()) }
 
 // Pools returns who uses the octets and the number of artifacts, as of the last write of this
 // process, and whose writes wait in this process.

@@ -38,7 +38,7 @@ func BenchmarkAppend(b *testing.B) {
 func name(writers int) string { return fmt.Sprintf("writers=%d", writers) }
 
 func benchmarkAppend(b *testing.B, level store.Durability, writers, logs int) {
-	s := open(b, sqlstore.Options{Dir: b.TempDir(), Durability: level, Quota: 1 << 40, QuotaPerOwner: 1 << 40})
+	s := open(b, sqlstore.Options{Dir: b.TempDir(), Durability: level, Limits: store.Limits{Quota: 1 << 40, QuotaPerOwner: 1 << 40}})
 	defer s.Close()
 	data := make([]byte, 256)
 	expires := time.Now().Add(time.Hour)

@@ -83,7 +83,7 @@ func custody(s *sqlstore.Store, owner string, n int) (ids []string, err error) {
 func TestRS23ItemsOfOneOwnerLeaveRoomInAQueueForAnother(t *testing.T) {
 	for _, limit := range []string{"of the store", "of the queue"} {
 		t.Run(limit, func(t *testing.T) {
-			options := sqlstore.Options{Dir: t.TempDir(), Waiting: 16}
+			options := sqlstore.Options{Dir: t.TempDir(), Limits: store.Limits{Waiting: 16}}
 			s := open(t, options)
 			defer func() { _ = s.Close() }()
 			bound := func() {
@@ -127,7 +127,7 @@ func TestRS23ItemsOfOneOwnerLeaveRoomInAQueueForAnother(t *testing.T) {
 
 func TestFairnessOfAQueue(t *testing.T) {
 	kept := func(flooded bool) (n int) {
-		s := open(t, sqlstore.Options{Dir: t.TempDir(), Waiting: 16})
+		s := open(t, sqlstore.Options{Dir: t.TempDir(), Limits: store.Limits{Waiting: 16}})
 		defer func() { _ = s.Close() }()
 		whose := map[string]int{}
 		for round := range 40 {
@@ -357,7 +357,7 @@ func kept(s *sqlstore.Store, owner string, size int) (n int, err error) {
 
 func TestRS26OwnersShareTheQuota(t *testing.T) {
 	const record = 1000 // with its name and overhead
-	options := sqlstore.Options{Dir: t.TempDir(), Quota: 80 * record, QuotaPerOwner: 80 * record}
+	options := sqlstore.Options{Dir: t.TempDir(), Limits: store.Limits{Quota: 80 * record, QuotaPerOwner: 80 * record}}
 	put := func(s *sqlstore.Store, owner string) (int, error) {
 		return kept(s, owner, record-sqlstore.Overhead-len("space")-len(owner)-3)
 	}
@@ -399,7 +399,7 @@ func TestRS26OwnersShareTheQuota(t *testing.T) {
 
 func TestFairnessOfTheQuota(t *testing.T) {
 	got := func(flooded bool) (n int) {
-		s := open(t, sqlstore.Options{Dir: t.TempDir(), Quota: 64_000, QuotaPerOwner: 64_000})
+		s := open(t, sqlstore.Options{Dir: t.TempDir(), Limits: store.Limits{Quota: 64_000, QuotaPerOwner: 64_000}})
 		defer func() { _ = s.Close() }()
 		whose := map[string]int{}
 		for round := range 100 {
@@ -434,7 +434,7 @@ func TestFairnessOfTheQuota(t *testing.T) {
 }
 
 func TestRS26RememberedIdsOfOneOwnerLeaveRoomForAnother(t *testing.T) {
-	options := sqlstore.Options{Dir: t.TempDir(), Remembered: 16}
+	options := sqlstore.Options{Dir: t.TempDir(), Limits: store.Limits{Remembered: 16}}
 	s := open(t, options)
 	defer func() { _ = s.Close() }()
 	done := func(owner string, i int) error {

@@ -355,7 +355,7 @@ const mostCounted = 1 << 20
 // owner one more item.
 func (w *writer) forgetful(r *remembered, space string, of *owner) (refused, err error) {
 	b := w.s.bounds.Load()
-	if r.total+1 <= quota.Open(of.name, b.Remembered) {
+	if r.total+1 <= quota.Open(of.name, int64(b.Remembered)) {
 		return nil, nil
 	}
 	if r.kept == nil && r.total > mostCounted {

@@ -211,7 +211,7 @@ func BenchmarkQueue(b *testing.B) {
 	for _, level := range []store.Durability{store.Power, store.Process} {
 		for _, workers := range []int{1, 64} {
 			b.Run(string(level)+"/"+name(workers), func(b *testing.B) {
-				s := open(b, sqlstore.Options{Dir: b.TempDir(), Durability: level, QuotaPerOwner: 1 << 40, Quota: 1 << 40, Remembered: 1 << 40})
+				s := open(b, sqlstore.Options{Dir: b.TempDir(), Durability: level, Limits: store.Limits{QuotaPerOwner: 1 << 40, Quota: 1 << 40, Remembered: 1 << 40}})
 				defer s.Close()
 				data := make([]byte, 256)
 				expires, keep := time.Now().Add(time.Hour), time.Now().Add(24*time.Hour)

@@ -34,10 +34,10 @@ func TestQuotaIsExact(t *testing.T) {
 		options sqlstore.Options
 		refused bool
 	}{
-		{"owner at its limit", "owner", sqlstore.Options{QuotaPerOwner: 2 * one}, false},
-		{"owner above", "owner", sqlstore.Options{QuotaPerOwner: 2*one - 1}, true},
-		{"store at its limit", "", sqlstore.Options{Quota: 2 * one}, false},
-		{"store above", "", sqlstore.Options{Quota: 2*one - 1}, true},
+		{"owner at its limit", "owner", sqlstore.Options{Limits: store.Limits{QuotaPerOwner: 2 * one}}, false},
+		{"owner above", "owner", sqlstore.Options{Limits: store.Limits{QuotaPerOwner: 2*one - 1}}, true},
+		{"store at its limit", "", sqlstore.Options{Limits: store.Limits{Quota: 2 * one}}, false},
+		{"store above", "", sqlstore.Options{Limits: store.Limits{Quota: 2*one - 1}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.options.Dir = t.TempDir()
@@ -69,7 +69,7 @@ func TestQuotaIsExact(t *testing.T) {
 }
 
 func TestTheNodeItselfHasNoQuotaOfItsOwn(t *testing.T) {
-	s := open(t, sqlstore.Options{QuotaPerOwner: 1000, Quota: 10_000})
+	s := open(t, sqlstore.Options{Limits: store.Limits{QuotaPerOwner: 1000, Quota: 10_000}})
 	defer s.Close()
 	if err := put(s, "a", "", 5000); err != nil {
 		t.Error(err)
@@ -187,7 +187,7 @@ func TestTheLogIsWrittenBack(t *testing.T) {
 func TestOtherBoundsHoldForWhatComesFromThenOn(t *testing.T) {
 	const size = 100
 	one := int64(len("space") + len("a") + size + sqlstore.Overhead)
-	s := open(t, sqlstore.Options{QuotaPerOwner: one})
+	s := open(t, sqlstore.Options{Limits: store.Limits{QuotaPerOwner: one}})
 	defer func() { _ = s.Close() }()
 	if err := put(s, "a", "owner", size); err != nil {
 		t.Fatal(err)
@@ -195,11 +195,11 @@ func TestOtherBoundsHoldForWhatComesFromThenOn(t *testing.T) {
 	if err := put(s, "b", "owner", size); !errors.Is(err, store.ErrQuota) {
 		t.Errorf("above the quota: %v", err)
 	}
-	s.SetBounds(sqlstore.Options{QuotaPerOwner: 2 * one})
+	s.SetBounds(store.Limits{QuotaPerOwner: 2 * one})
 	if err := put(s, "b", "owner", size); err != nil {
 		t.Errorf("with more room: %v", err)
 	}
-	s.SetBounds(sqlstore.Options{Quota: one})
+	s.SetBounds(store.Limits{Quota: one})
 	if err := put(s, "c", "other", size); !errors.Is(err, store.ErrShare) {
 		t.Errorf("with less room than is taken: %v", err)
 	}

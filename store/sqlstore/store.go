@@ -31,19 +31,7 @@ type Options struct {
 	// Durability is the durability of an acknowledgement; default store.Power.
 	Durability store.Durability
 
-	// Quota limits the octets of all owners, QuotaPerOwner the octets of one owner; default 10
-	// GiB and 1 GiB. Owners share Quota: one alone has at most seven eighths of it. A record
-	// counts the octets of its names and value, an entry those of id and data, a log the octets
-	// of its names; each counts Overhead in addition. The owner "" is the node itself: it may
-	// use all that is left of Quota.
-	Quota         int64
-	QuotaPerOwner int64
-
-	// Waiting limits the unfinished items of one work queue, Remembered the items of a
-	// space, including done ones; default 100,000 and 1,000,000. An item counts the octets
-	// of its names, mark and data, and Overhead.
-	Waiting    int
-	Remembered int
+	store.Limits
 
 	// QueueLength and QueueOctets limit the pending operations; default 65,536 operations
 	// and 64 MiB. A single operation of any size is accepted.
@@ -92,10 +80,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Durability = cmp.Or(o.Durability, store.Power)
-	o.Quota = cmp.Or(o.Quota, 10<<30)
-	o.QuotaPerOwner = cmp.Or(o.QuotaPerOwner, 1<<30)
-	o.Waiting = cmp.Or(o.Waiting, 100_000)
-	o.Remembered = cmp.Or(o.Remembered, 1_000_000)
+	o.Limits = o.WithDefaults()
 	o.QueueLength = cmp.Or(o.QueueLength, 65536)
 	o.QueueOctets = cmp.Or(o.QueueOctets, 64<<20)
 	o.Readers = cmp.Or(o.Readers, 4)
@@ -130,16 +115,15 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// SetBounds changes Quota, QuotaPerOwner, Waiting and Remembered for later operations; zero
-// means the default. Data above a new limit stays.
-func (s *Store) SetBounds(o Options) {
-	o = o.withDefaults()
-	s.bounds.Store(&quota.Bounds{Quota: o.Quota, PerOwner: o.QuotaPerOwner, Waiting: int64(o.Waiting), Remembered: int64(o.Remembered)})
+// SetBounds changes the limits for later operations. Data above a new limit stays.
+func (s *Store) SetBounds(l store.Limits) {
+	b := quota.Bounds(l.WithDefaults())
+	s.bounds.Store(&b)
 }
 
 func newStore(options Options) (*Store, error) {
 	s := &Store{options: options.withDefaults(), gone: make(chan struct{}), released: make(chan struct{})}
-	s.SetBounds(options)
+	s.SetBounds(options.Limits)
 	s.queue = gather.NewQueue[operation](s.options.QueueLength, s.options.QueueOctets)
 	if s.options.Durability != store.Power && s.options.Durability != store.Process {
 		return nil, fmt.Errorf("sqlstore: durability %q, want %q or %q", s.options.Durability, store.Power, store.Process)

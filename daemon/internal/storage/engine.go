@@ -26,12 +26,7 @@ type engine interface {
 	Stats() store.Stats
 	Pools(ctx context.Context) []part.Pool
 
-	// setBounds takes the limits over from a configuration.
-	setBounds(c *config.Config)
-
-	// filled ends what was begun with Options.fill: the content is complete, or the engine is still
-	// empty.
-	filled(complete bool) error
+	SetBounds(l store.Limits)
 }
 
 // blobs is an engine of the octets of artifacts.
@@ -39,9 +34,7 @@ type blobs interface {
 	store.Blobs
 	carrier
 	Pools() []part.Pool
-
-	// setBounds takes the limits over from a configuration.
-	setBounds(c *config.Config)
+	SetBounds(l store.BlobLimits)
 }
 
 // enginesOf returns the functions that open the engines of a configuration.
@@ -54,25 +47,25 @@ func enginesOf(c *config.Config) (
 	return openEmbedded, openFiles
 }
 
-// embedded is the engine in a file below the data directory, or in memory.
-type embedded struct{ *sqlstore.Store }
-
-// filled implements engine: the name of the directory says whether the content is complete.
-func (e embedded) filled(bool) error { return nil }
-
-func (e embedded) setBounds(c *config.Config) { e.SetBounds(embeddedBounds(c)) }
-
-// embeddedBounds returns the limits of the database.
-func embeddedBounds(c *config.Config) sqlstore.Options {
-	return sqlstore.Options{
+// limitsOf returns the limits of the database.
+func limitsOf(c *config.Config) store.Limits {
+	return store.Limits{
 		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
+	}
+}
+
+// artifactLimitsOf returns the limits of the octets of artifacts.
+func artifactLimitsOf(c *config.Config) store.BlobLimits {
+	a := &c.Artifact
+	return store.BlobLimits{
+		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity,
 	}
 }
 
 // openEmbedded opens or creates the database of a data directory, or one in memory.
 func openEmbedded(ctx context.Context, opts *Options, commits prometheus.Observer) (engine, error) {
 	c := opts.Config
-	o := embeddedBounds(c)
+	o := sqlstore.Options{Limits: limitsOf(c)}
 	o.Durability, o.AcceptDamage, o.Migrate = store.Durability(c.Durability), opts.AcceptDamage, opts.Migrate
 	o.Committed = committed(commits)
 	o.Later, o.Now = opts.later, opts.now
@@ -99,26 +92,13 @@ func openEmbedded(ctx context.Context, opts *Options, commits prometheus.Observe
 	case err != nil:
 		return nil, fmt.Errorf("data: the store in %s cannot be opened: %w", o.Dir, err)
 	}
-	return embedded{e}, nil
-}
-
-// files is the engine of artifacts below the data directory, or in memory.
-type files struct{ *filestore.Store }
-
-func (f files) setBounds(c *config.Config) { f.SetBounds(fileBounds(c)) }
-
-// fileBounds returns the limits of the store of artifact content.
-func fileBounds(c *config.Config) filestore.Options {
-	a := &c.Artifact
-	return filestore.Options{
-		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity,
-	}
+	return e, nil
 }
 
 // openFiles opens or creates the store of artifact content. Its errors name the remedy.
 func openFiles(ctx context.Context, opts *Options, records store.Records) (blobs, error) {
 	c := opts.Config
-	o := fileBounds(c)
+	o := filestore.Options{BlobLimits: artifactLimitsOf(c)}
 	o.Records, o.Space, o.Durability, o.AcceptDamage = records, spaceArtifacts, store.Durability(c.Durability), opts.AcceptDamage
 	o.Notice, o.Now = notice(opts.Log), opts.now
 	if c.Store != config.StoreMemory {
@@ -133,7 +113,7 @@ func openFiles(ctx context.Context, opts *Options, records store.Records) (blobs
 	case err != nil:
 		return nil, fmt.Errorf("data: the artifacts in %s cannot be opened: %w", o.Dir, err)
 	}
-	return files{f}, nil
+	return f, nil
 }
 
 func notice(log *zap.Logger) func(string) {

@@ -36,19 +36,8 @@ type shared struct {
 	data *disk.Lock // of the data directory
 }
 
-func (s shared) filled(complete bool) error { return s.Filled(complete) }
-
-func (s shared) setBounds(c *config.Config) { s.SetBounds(sharedBounds(c)) }
-
 // Close implements store.Store.
 func (s shared) Close() error { return errors.Join(s.Store.Close(), s.data.Close()) }
-
-// sharedBounds returns the limits of the database.
-func sharedBounds(c *config.Config) pgstore.Options {
-	return pgstore.Options{
-		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
-	}
-}
 
 // openShared opens or creates the store in a PostgreSQL database. While another node uses it, it waits
 // until that one ends or has been silent for pgstore.Silence, or returns store.ErrLocked if the options
@@ -62,7 +51,7 @@ func openShared(ctx context.Context, opts *Options, commits prometheus.Observer)
 	if err != nil {
 		return nil, err
 	}
-	o := sharedBounds(c)
+	o := pgstore.Options{Limits: limitsOf(c)}
 	o.DSN, o.Node, o.Address = c.Store, writerName, node
 	o.Durability, o.Migrate = store.Durability(c.Durability), opts.Migrate
 	o.Committed, o.Notice, o.Fenced = committed(commits), notice(opts.Log), opts.Ousted
@@ -141,23 +130,11 @@ func sharedFault(c *config.Config, err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// sharedFiles is the engine of artifacts in a place that nodes share.
-type sharedFiles struct{ *sharedblobs.Store }
-
-func (f sharedFiles) setBounds(c *config.Config) { f.SetBounds(sharedFileBounds(c)) }
-
-func sharedFileBounds(c *config.Config) sharedblobs.Options {
-	a := &c.Artifact
-	return sharedblobs.Options{
-		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity,
-	}
-}
-
 // openSharedFiles opens or creates the store of artifact content in the place that the nodes share. Its
 // errors name the remedy.
 func openSharedFiles(ctx context.Context, opts *Options, records store.Records) (blobs, error) {
 	c := opts.Config
-	o := sharedFileBounds(c)
+	o := sharedblobs.Options{BlobLimits: artifactLimitsOf(c)}
 	o.Records, o.Space, o.Notice, o.Now = records, spaceArtifacts, notice(opts.Log), opts.now
 	var err error
 	if o.Objects, err = openPlace(c.Cluster.Artifacts); err != nil {
@@ -168,7 +145,7 @@ func openSharedFiles(ctx context.Context, opts *Options, records store.Records) 
 		_ = o.Objects.Close()
 		return nil, fmt.Errorf("cluster.artifacts: the artifacts in %s cannot be opened: %w", o.Objects, err)
 	}
-	return sharedFiles{f}, nil
+	return f, nil
 }
 
 // placeIsEmpty returns an error unless the place that cluster.artifacts names holds nothing of a store.

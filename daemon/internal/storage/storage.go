@@ -146,9 +146,9 @@ func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: []zap.Field{zap.Stringer("quota", c.Quota.Total), zap.Stringer("artifact_quota", c.Artifact.Quota.Total)},
 		Commit: func() bool {
-			s.engine.setBounds(c)
+			s.engine.SetBounds(limitsOf(c))
 			s.quota.Store(int64(c.Quota.Total))
-			s.blobs.setBounds(c)
+			s.blobs.SetBounds(artifactLimitsOf(c))
 			// No error is possible: the configuration was checked.
 			_ = s.served().Artifact.SetLimits(artifactOptions(c, s.blobs, nil))
 			var limits relay.Options

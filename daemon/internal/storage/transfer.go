@@ -316,16 +316,25 @@ func (t *Transfer) fill(ctx context.Context, dir string, from io.Reader) (err er
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	r := archive.NewReader(from)
 	if err := t.take(ctx, r, sectionStore, engine); err != nil {
-		return errors.Join(err, engine.filled(false))
+		return errors.Join(err, endFilling(engine, false))
 	}
 	err = t.fillArtifacts(ctx, r, &Storage{engine: engine, conf: &c}, func() (blobs, error) { return openBlobs(ctx, opts, engine) })
 	if err == nil {
-		err = engine.filled(true)
+		err = endFilling(engine, true)
 	}
 	if err != nil && c.Clustered() {
 		return fmt.Errorf("the content is not complete, and swpd does not start on it; %s: %w", refill, err)
 	}
 	return err
+}
+
+// endFilling tells an engine that was opened with Options.fill that its content is complete, or that it is still
+// empty. An embedded one is complete when its directory gets its name.
+func endFilling(e engine, complete bool) error {
+	if s, is := e.(shared); is {
+		return s.Filled(complete)
+	}
+	return nil
 }
 
 // fillArtifacts imports the artifacts of a store, and reads the end of the export.

@@ -97,7 +97,7 @@ func TestABackupOfALaterReleaseLeavesNoStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.engine = embedded{records}
+	s.engine = records
 	if s.blobs, err = openFiles(t.Context(), &Options{Config: s.conf, Log: zap.NewNop()}, records); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/slimwire/swp/sdl/seal"
 	"github.com/slimwire/swp/sdl/serve"
 	"github.com/slimwire/swp/sdl/trust"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
 
@@ -95,7 +96,7 @@ func newSite(t testing.TB, change func(*sdlagent.Options)) *site {
 // newRecords are in memory, and hold no more than a quota for one owner; 0 is plenty.
 func newRecords(t testing.TB, quota int64) sdlagent.Records {
 	t.Helper()
-	db, err := sqlstore.Open(context.Background(), sqlstore.Options{QuotaPerOwner: quota, Now: func() time.Time { return noon }})
+	db, err := sqlstore.Open(context.Background(), sqlstore.Options{Limits: store.Limits{QuotaPerOwner: quota}, Now: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,8 @@ const Overhead = 64
 // Cost returns what counts against a quota.
 func Cost(names, value int) int64 { return int64(names) + int64(value) + Overhead }
 
-// Bounds are the limits of an engine.
-type Bounds struct {
-	Quota, PerOwner     int64 // octets
-	Waiting, Remembered int64 // items of a queue, and of a space
-}
+// Bounds decide about the limits of an engine.
+type Bounds store.Limits
 
 // Open returns up to which use of most an owner may take more without knowing the shares of others.
 // The endpoint itself, owner "", may use all.
@@ -34,7 +31,7 @@ func Open(owner string, most int64) int64 {
 // Fits reports whether an owner may use so much more without knowing the shares of others. The
 // store holds total octets, and the owner used of them.
 func (b Bounds) Fits(owner string, used, total, more int64) bool {
-	return more <= 0 || (owner == "" || used+more <= b.PerOwner) && total+more <= Open(owner, b.Quota)
+	return more <= 0 || (owner == "" || used+more <= b.QuotaPerOwner) && total+more <= Open(owner, b.Quota)
 }
 
 // Refuse returns the error of so much more, nil if the owner can have it. It calls shares if it needs
@@ -45,8 +42,8 @@ func (b Bounds) Refuse(owner string, used, total, more int64, shares func() (*fa
 		return nil, nil
 	case owner == "":
 		return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, total, more, b.Quota), nil
-	case used+more > b.PerOwner:
-		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, owner, used, more, b.PerOwner), nil
+	case used+more > b.QuotaPerOwner:
+		return fmt.Errorf("%w: %q holds %d octets, %d more exceed %d", store.ErrQuota, owner, used, more, b.QuotaPerOwner), nil
 	}
 	all, err := shares()
 	if err != nil {
@@ -63,7 +60,9 @@ func (b Bounds) Refuse(owner string, used, total, more int64, shares func() (*fa
 }
 
 // RoomOf returns the limit of a queue without its own one.
-func (b Bounds) RoomOf() store.Room { return store.Room{Items: b.Waiting, Octets: math.MaxInt64} }
+func (b Bounds) RoomOf() store.Room {
+	return store.Room{Items: int64(b.Waiting), Octets: math.MaxInt64}
+}
 
 // Crowded returns the error of an item of so many octets in a queue, nil if its owner can add it. items
 // and octets are the shares of the owners of all items.
@@ -94,12 +93,12 @@ func Exceeds(queue string, most, now store.Room, more int64) error {
 // kept are the shares of the owners of all items; nil if they are not known.
 func (b Bounds) Forgetful(space, owner string, total int64, kept *fair.Shares) error {
 	if kept == nil {
-		if total < b.Remembered {
+		if total < int64(b.Remembered) {
 			return nil
 		}
 		return fmt.Errorf("%w: space %q remembers %d items", store.ErrQuota, space, total)
 	}
-	kept.Bound(int(b.Remembered))
+	kept.Bound(b.Remembered)
 	switch answer := kept.Ask(owner, 1); {
 	case answer == fair.Taken:
 		return nil

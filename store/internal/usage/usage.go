@@ -8,24 +8,18 @@ import (
 	"github.com/slimwire/swp/store"
 )
 
-// Bounds limit the octets and the number of parts and blobs, of all owners and of one.
-type Bounds struct {
-	Octets, OctetsPerOwner int64
-	Items, ItemsPerOwner   int
-}
-
 // Usage is what owners use. Owners share the bounds of all; the owner "" may use all that is
 // left. It is not safe for concurrent use.
 type Usage struct {
-	bounds Bounds
+	bounds store.BlobLimits
 	Octets fair.Shares
 	Items  fair.Shares // parts and blobs
 }
 
 // Bound changes the bounds. Data above a new limit stays.
-func (u *Usage) Bound(b Bounds) {
+func (u *Usage) Bound(b store.BlobLimits) {
 	u.bounds = b
-	u.Octets.Bound(int(b.Octets))
+	u.Octets.Bound(int(b.Quota))
 	u.Items.Bound(b.Items)
 }
 
@@ -46,14 +40,14 @@ func (u *Usage) Charge(owner string, octets int64, items int) {
 func (u *Usage) Room(owner string, octets uint64, items int) error {
 	limit, used, count := &u.bounds, u.Octets.Of(owner), u.Items.Of(owner)
 	switch {
-	case owner == "" && octets > uint64(max(0, limit.Octets-int64(u.Octets.Used()))):
-		return fmt.Errorf("%w: %d octets are kept, %d more exceed %d", store.ErrQuota, u.Octets.Used(), octets, limit.Octets)
+	case owner == "" && octets > uint64(max(0, limit.Quota-int64(u.Octets.Used()))):
+		return fmt.Errorf("%w: %d octets are kept, %d more exceed %d", store.ErrQuota, u.Octets.Used(), octets, limit.Quota)
 	case owner == "" && u.Items.Used()+items > limit.Items:
 		return fmt.Errorf("%w: there are %d parts and blobs, limit %d", store.ErrQuota, u.Items.Used(), limit.Items)
 	case owner == "":
 		return nil
-	case octets > uint64(max(0, limit.OctetsPerOwner-int64(used))):
-		return fmt.Errorf("%w: %q has %d octets, %d more exceed %d", store.ErrQuota, owner, used, octets, limit.OctetsPerOwner)
+	case octets > uint64(max(0, limit.QuotaPerOwner-int64(used))):
+		return fmt.Errorf("%w: %q has %d octets, %d more exceed %d", store.ErrQuota, owner, used, octets, limit.QuotaPerOwner)
 	case count+items > limit.ItemsPerOwner:
 		return fmt.Errorf("%w: %q has %d parts and blobs, limit %d", store.ErrQuota, owner, count, limit.ItemsPerOwner)
 	}
@@ -61,8 +55,8 @@ func (u *Usage) Room(owner string, octets uint64, items int) error {
 	case fair.Taken:
 		return nil
 	case fair.Full:
-		return fmt.Errorf("%w: %d octets are kept of %d, and %d parts and blobs of %d", store.ErrShare, u.Octets.Used(), limit.Octets, u.Items.Used(), limit.Items)
+		return fmt.Errorf("%w: %d octets are kept of %d, and %d parts and blobs of %d", store.ErrShare, u.Octets.Used(), limit.Quota, u.Items.Used(), limit.Items)
 	}
 	return fmt.Errorf("%w: %q has %d octets and %d parts and blobs, %d octets more exceed its share of %d octets and %d parts and blobs",
-		store.ErrQuota, owner, used, count, octets, limit.Octets, limit.Items)
+		store.ErrQuota, owner, used, count, octets, limit.Quota, limit.Items)
 }
