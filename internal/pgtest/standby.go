@@ -5,6 +5,7 @@ package pgtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +14,7 @@ import (
 // Standby starts a server that replicates s from a copy of its data, and waits until commits of s wait
 // for it. Only the last standby of a server counts.
 func (s *Server) Standby(ctx context.Context, o Options) (*Server, error) {
+	o.Settings = append(slices.Clip(o.Settings), "wal_retrieve_retry_interval=100ms") // commits wait for it after a restart
 	next, err := place(o)
 	if err != nil {
 		return nil, err

@@ -27,40 +27,79 @@ import (
 // and the database are hosts in a network, so that the link between two can be cut.
 type nodes struct {
 	*rig
-	server   *pgtest.Server
-	database *netcut.Host      // nil: there are no hosts
-	free     chan *netcut.Host // for nodes
-	luck     *rand.Rand        // which direction of a link is cut
-	cuts     [3]int            // to the database, from it, both
-	made     int
-	spares   []*process
+	primary *database
+	standby *database
+	free    chan *netcut.Host // for nodes; nil: there are no hosts
+	luck    *rand.Rand        // which direction of a link is cut
+	cuts    [3]int            // to the database, from it, both
+	made    int
+	spares  []*process
+}
+
+// database is a PostgreSQL server, and how one is started at its place.
+type database struct {
+	*pgtest.Server
+	options pgtest.Options
+	host    *netcut.Host // nil: there are no hosts
+}
+
+// newDatabase prepares a server, which is closed with the test.
+func newDatabase(t *testing.T) *database {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pg") // a path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &database{options: pgtest.Options{Dir: dir, Settings: []string{"max_connections=100"}}, host: newHost(t)}
+	if d.host != nil {
+		d.options.Address, d.options.Launch = d.host.Addr(), func(c *exec.Cmd) error { return d.host.Do(c.Start) }
+	}
+	t.Cleanup(func() {
+		if d.Server == nil {
+			_ = os.RemoveAll(dir)
+		} else if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// follow starts a synchronous standby of a primary at the place of a server.
+func (d *database) follow(t *testing.T, primary *database) {
+	t.Helper()
+	if d.Server != nil {
+		if err := errors.Join(d.Close(), os.Mkdir(d.options.Dir, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	d.Server, err = primary.Standby(t.Context(), d.options)
+	pgtest.Must(t, err)
 }
 
 func newNodes(t *testing.T, extra string) *nodes {
 	t.Helper()
-	n := &nodes{free: make(chan *netcut.Host, nodeHosts), luck: chances(t.Name() + " cuts")}
-	o, pki := pgtest.Options{Settings: []string{"max_connections=100"}}, devpki.Options{}
-	if n.database = newHost(t); n.database != nil {
-		o.Address, o.Launch = n.database.Addr(), func(c *exec.Cmd) error { return n.database.Do(c.Start) }
+	n := &nodes{primary: newDatabase(t), standby: newDatabase(t), luck: chances(t.Name() + " cuts")}
+	var pki devpki.Options
+	if n.primary.host != nil {
+		n.free = make(chan *netcut.Host, nodeHosts)
 		for range nodeHosts {
 			h := newHost(t)
 			n.free <- h
 			pki.Hosts = append(pki.Hosts, h.Addr())
 		}
 	}
-	server, err := pgtest.With(o)
+	var err error
+	n.primary.Server, err = pgtest.With(n.primary.options)
 	pgtest.Must(t, err)
-	n.server = server
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	n.standby.follow(t, n.primary)
 	place := filepath.Join(t.TempDir(), "artifacts")
 	if err := os.Mkdir(place, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n.rig = newRigOf(t, t.TempDir(), pki, "data", fmt.Sprintf("store: 'postgres:///postgres?host=%s&user=postgres'\ncluster: {artifacts: %s}\n", server.Host(), place)+extra)
+	n.rig = newRigOf(t, t.TempDir(), pki, "data", fmt.Sprintf(
+		"store: 'postgres:///postgres?host=%s,%s&user=postgres&target_session_attrs=read-write'\ncluster: {artifacts: %s}\n",
+		n.primary.Host(), n.standby.Host(), place)+extra)
 	t.Cleanup(func() {
 		for _, p := range n.spares {
 			_ = p.cmd.Process.Kill()
@@ -99,7 +138,7 @@ func (n *nodes) add() *process {
 	name := fmt.Sprintf("node-%d", n.made)
 	env := []string{"SWPD_LOG_LEVEL=info", "SWPD_CLUSTER_NODE=" + name, "SWPD_DATA=" + filepath.Join(n.dir, name)}
 	var host *netcut.Host
-	if n.database != nil {
+	if n.free != nil {
 		host = <-n.free
 		for i, scheme := range []string{tlsScheme, quicScheme} {
 			env = append(env, fmt.Sprintf("SWPD_LISTENERS_%d_ADDRESS=%s://%s:0", i, scheme, host.Addr()))
@@ -240,7 +279,7 @@ const takenOver = "swpd: another process has taken over this node"
 // cut cuts the link between the active node and the database, in one direction or both.
 func (n *nodes) cut() (mend func()) {
 	n.t.Helper()
-	ends := [][2]*netcut.Host{{n.process.host, n.database}, {n.database, n.process.host}}
+	ends := [][2]*netcut.Host{{n.process.host, n.primary.host}, {n.primary.host, n.process.host}}
 	which := n.luck.IntN(3)
 	n.cuts[which]++
 	if which < 2 {
@@ -286,13 +325,29 @@ func (n *nodes) ends(when span) {
 // restarted kills the database and starts it again.
 func (n *nodes) restarted() time.Duration {
 	return n.outage(func() {
-		if err := n.server.Kill(); err != nil {
+		if err := n.primary.Kill(); err != nil {
 			n.t.Fatal(err)
 		}
-		if err := n.server.Start(); err != nil {
+		if err := n.primary.Start(); err != nil {
 			n.t.Fatal(err)
 		}
 	})
+}
+
+// failedOver kills the primary and promotes the standby. A copy of the new primary takes the place of the
+// old one.
+func (n *nodes) failedOver() time.Duration {
+	took := n.outage(func() {
+		if err := n.primary.Kill(); err != nil {
+			n.t.Fatal(err)
+		}
+		if err := n.standby.Promote(n.t.Context()); err != nil {
+			n.t.Fatal(err)
+		}
+		n.primary, n.standby = n.standby, n.primary
+	})
+	n.standby.follow(n.t, n.primary)
+	return took
 }
 
 // outage has the active node miss the database for a time after which it goes on, unless the machine is
@@ -335,7 +390,7 @@ func (n *nodes) outage(fault func()) time.Duration {
 // heard returns the epoch of the active node, and when it has written last.
 func (n *nodes) heard() (epoch int64, at time.Time) {
 	n.t.Helper()
-	c, err := pgx.Connect(n.t.Context(), n.server.DSN("postgres"))
+	c, err := pgx.Connect(n.t.Context(), n.primary.DSN("postgres"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -348,7 +403,8 @@ func (n *nodes) heard() (epoch int64, at time.Time) {
 
 // TestST01NodesThatFailOrAreCutOffLoseNothing has several swpd on one database, under
 // mixed durable load. The active one is killed, drained, stopped or cut off from the database for longer
-// than its silence may be, and cut off for a shorter time, and the database is killed.
+// than its silence may be, and cut off for a shorter time. The database is killed, and fails over to its
+// synchronous standby.
 func TestST01NodesThatFailOrAreCutOffLoseNothing(t *testing.T) {
 	sown(t)
 	d := howLong(t)
@@ -370,8 +426,8 @@ func TestST01NodesThatFailOrAreCutOffLoseNothing(t *testing.T) {
 		name string
 		do   func() time.Duration
 	}
-	kinds := []kind{{"killed", n.killed}, {"drained", n.drained}, {"suspended", n.suspended}, {"database killed", n.restarted}}
-	if n.database != nil {
+	kinds := []kind{{"killed", n.killed}, {"drained", n.drained}, {"suspended", n.suspended}, {"database killed", n.restarted}, {"database failed over", n.failedOver}}
+	if n.free != nil {
 		kinds = append(kinds, kind{"cut off", n.cutOff}, kind{"cut shortly", n.cutShortly})
 	}
 	for i := 0; i < len(kinds) || ctx.Err() == nil; i++ { // each once, however short the test is
