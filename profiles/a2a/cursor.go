@@ -145,9 +145,9 @@ func (c *cursor) leave() {
 }
 
 // end ends the exchange without an answer. No error is sent to a peer that has
-// disconnected, or has sent the Task again elsewhere.
+// disconnected, or has sent the Task again elsewhere. A stream is closed a moment before ctx ends.
 func (c *cursor) end(err error) {
-	if c.ctx.Err() != nil {
+	if c.ctx.Err() != nil || errors.Is(err, profiles.ErrFinished) {
 		err = nil
 	}
 	if err != nil {

@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/profiletest"
 )
 
 // The vectors a2a_0001 to a2a_0015, from both ends.
@@ -482,5 +484,26 @@ func TestDeliveryFailsWithItsSession(t *testing.T) {
 		if _, err := d.Recv(t.Context()); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%v, want the cause", err)
 		}
+	})
+}
+
+// closing is the lane of a stream that is being closed.
+type closing struct{ profiles.Lane }
+
+func (closing) Send(context.Context, e1.Envelope) error { return profiles.ErrFinished }
+
+func TestAStreamThatIsClosedUnderAnEventIsNoFaultOfTheTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := service(t, a2a.Options{Workers: kinds(counting(1), "k"), Report: func(err error) { t.Errorf("reported: %v", err) }})
+		profile := *s.Profile()
+		handler := profile.Handler
+		profile.Handler = profiles.HandlerFunc(func(ctx context.Context, req *profiles.Request, w profiles.Responder) error {
+			on := *req
+			on.Lane = closing{req.Lane}
+			return handler.Serve(ctx, &on, w)
+		})
+		x := profiletest.New(t, &profile).Serve(a2a.TypeTask, task("t", "k", "").Append(nil))
+		x.Wait()
+		synctest.Wait()
 	})
 }
