@@ -30,6 +30,7 @@ const (
 	roleCaller    = "caller"   // calls methods and tools, sends tasks
 	roleExecutor  = "executor" // carries out tasks
 	roleTools     = "tools"    // is an MCP server of a swpd
+	roleOwner     = "owner"    // has a store in PostgreSQL
 )
 
 // post is what a process works as, and where.
@@ -41,6 +42,7 @@ type post struct {
 	Journals string // directory
 	Via      string // partner of that swpd whose resources it uses; empty: the swpd's own
 
+	Store     string     // connection string of the store of an owner
 	Exchanges string     // directory in which the process notes its exchanges; empty: it does not
 	opened    *exchanges // that notes them, or nil
 }
@@ -90,6 +92,8 @@ func child(octets string) error {
 		return made.run(ctx, p.dialer(devpki.Client, ""), n)
 	case roleTools:
 		return serveTools(p.Journals)
+	case roleOwner:
+		return p.own()
 	}
 	w, err := newWorker(p, p.dialer)
 	if err != nil {
