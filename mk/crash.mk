@@ -21,5 +21,12 @@ soak-federation: ## two organisations for SOAK: kill both swpd and all clients a
 	$(CRASH) -run ST01Federation ./test/crash
 
 .PHONY: soak-cluster
-soak-cluster: ## several swpd on one PostgreSQL for SOAK: kill, drain, suspend and cut off the active one, and kill the database
+soak-cluster: ## several swpd on one PostgreSQL for SOAK: kill, drain, suspend and cut off the active one, kill and fail over the database
 	$(CRASH) -run ST01Nodes ./test/crash
+
+# KILLS is the number of kills, and of drains, of the measurement.
+KILLS ?= 50
+
+.PHONY: failover
+failover: ## measure how long a client of several swpd has no acknowledged write, over KILLS (50) kills and drains
+	SWP_CRASH_KILLS=$(KILLS) $(GO) test -count 1 -timeout 24h -v -run TestFailover ./test/crash

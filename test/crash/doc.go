@@ -8,8 +8,11 @@
 // deliveries, and swpd (make soak-relay); both swpd of two organisations, their clients of
 // every kind and their agents, while the link is reset, left half-open, stalled and slowed
 // down (make soak-federation); several swpd on one PostgreSQL, of which the active one is killed,
-// drained, stopped or cut off from the database, which is killed, too (make soak-cluster). Links are
-// cut where this process may make network namespaces; elsewhere the test says why not.
+// drained, stopped or cut off from the database, which is killed and fails over, too (make
+// soak-cluster). Links are cut where this process may make network namespaces; elsewhere the test says
+// why not. Below that, processes that use one store of PostgreSQL in turn are held against a model of the
+// lease and its fence (turnsModel). TestFailover measures how long a client notices a change of the node
+// (make failover).
 //
 // Every process writes each action into a journal, before it and after its acknowledgement, and
 // syncs it. The judge (history.judge) reads all journals, and knows besides when each process was
