@@ -3,10 +3,13 @@
 package storage
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -170,6 +173,110 @@ func TestACopyThatIsInterruptedLeavesNoStoreToStartOn(t *testing.T) {
 	}
 	if _, err := copied(t, first, node("a")); err != nil {
 		t.Errorf("after that: %v", err)
+	}
+}
+
+// Variables of a process that copies a store until it is killed.
+const (
+	copyAt   = "TEST_COPY_AT" // "records" or "artifacts": what it copies then
+	copyFrom = "TEST_COPY_FROM"
+	copyTo   = "TEST_COPY_TO"
+	copyDSN  = "TEST_COPY_STORE" // empty: embedded
+	copyInto = "TEST_COPY_ARTIFACTS"
+)
+
+// copyUntil is the main function of that process. It says when it has come to at.
+func copyUntil(at string) int {
+	load := func(data string) *config.Config {
+		c, err := config.Load("", []string{"SWPD_DATA=" + os.Getenv(data), "SWPD_DURABILITY=process", "HOME=/"})
+		if err != nil {
+			panic(err)
+		}
+		return c
+	}
+	c := &Copy{From: load(copyFrom), To: load(copyTo), Log: os.Stderr}
+	if dsn := os.Getenv(copyDSN); dsn != "" {
+		c.To.Store, c.To.Cluster.Node, c.To.Cluster.Artifacts = dsn, "copy", os.Getenv(copyInto)
+	}
+	c.Progress = func(n Transferred) {
+		if at == "records" && n.Records > 0 || n.Artifacts > 0 {
+			fmt.Println(at)
+			select {}
+		}
+	}
+	_, err := c.Run(context.Background())
+	fmt.Println("it was not killed:", err)
+	return 1
+}
+
+// killCopy copies a store in another process, which is killed.
+func killCopy(t *testing.T, at string, from, to *config.Config) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Env = append(os.Environ(), copyAt+"="+at, copyFrom+"="+from.Data, copyTo+"="+to.Data)
+	if to.Clustered() {
+		cmd.Env = append(cmd.Env, copyDSN+"="+to.Store, copyInto+"="+to.Cluster.Artifacts)
+	}
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != at+"\n" {
+		t.Errorf("it says %q, %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it was not killed")
+	}
+}
+
+func TestACopyThatIsKilledLeavesNoStoreToStartOn(t *testing.T) {
+	data := t.TempDir()
+	filled(t, data)
+	first := configOf(t, data)
+	for _, at := range []string{"records", "artifacts"} {
+		t.Run(at, func(t *testing.T) {
+			to := configOf(t, t.TempDir())
+			killCopy(t, at, first, to)
+			staging := filepath.Join(to.Data, dirStaging)
+			_, started := Open(t.Context(), Options{Config: to, Log: zap.NewNop()})
+			_, again := copied(t, first, to)
+			for what, err := range map[string]error{"a start": started, "another copy": again} {
+				if err == nil || !strings.Contains(err.Error(), "remove "+staging) {
+					t.Errorf("embedded, %s: %v", what, err)
+				}
+			}
+			if err := os.RemoveAll(staging); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := copied(t, first, to); err != nil {
+				t.Errorf("embedded, after that: %v", err)
+			}
+
+			node := place(t)
+			killCopy(t, at, first, node("a"))
+			var err error
+			for {
+				// The server may not have noticed yet that the process is gone.
+				if _, err = Open(t.Context(), Options{Config: node("a"), Log: zap.NewNop()}); !errors.Is(err, store.ErrLocked) {
+					break
+				}
+			}
+			if !errors.Is(err, store.ErrUnfinished) {
+				t.Errorf("shared, a start: %v", err)
+			}
+		})
 	}
 }
 

@@ -25,7 +25,12 @@ import (
 	"github.com/slimwire/swp/store/archive"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
+func TestMain(m *testing.M) {
+	if at := os.Getenv(copyAt); at != "" {
+		os.Exit(copyUntil(at))
+	}
+	os.Exit(pgtest.Run(m))
+}
 
 // place returns the configuration of a node, by its name, for each of several nodes of a new database.
 func place(t *testing.T) func(node string) *config.Config {
