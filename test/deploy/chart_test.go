@@ -164,7 +164,17 @@ func TestChartRendersWhatIsAskedFor(t *testing.T) {
 func TestChartRefusesWithTheReason(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ set, want string }{
-		"two replicas":               {"replicas=2", "replicas: 2, want 1, or 0 to stop it: the store is a database in one volume, and one process at a time can use it"},
+		"two replicas":               {"replicas=2", "replicas: 2, want 1, or 0 to stop it: without cluster.store the store is a database in one volume, and one process at a time can use it"},
+		"no artifacts":               {"cluster.store=postgres://db/swpd", "cluster.artifacts: missing; artifacts are not in PostgreSQL"},
+		"artifacts of each replica":  {"cluster.store=postgres://db/swpd,cluster.artifacts=/var/lib/swpd-artifacts", "cluster.claim: missing; /var/lib/swpd-artifacts has to be one volume"},
+		"artifacts elsewhere":        {"cluster.store=postgres://db/swpd,cluster.artifacts=/srv/a,cluster.claim=a", "cluster.artifacts: /srv/a is not in /var/lib/swpd-artifacts"},
+		"a bucket and a volume":      {"cluster.store=postgres://db/swpd,cluster.artifacts=s3://a?endpoint=https://s3,cluster.claim=a", "cluster.claim: has no effect"},
+		"a cluster without a store":  {"cluster.secret=a", "cluster.secret: has no effect without cluster.store"},
+		"a store of another kind":    {"cluster.store=mysql://db/swpd", "at '/cluster/store'"},
+		"a password":                 {"cluster.store=postgres://swpd:secret@db/swpd", "at '/cluster/store'"},
+		"a store beside the chart's": {"config.store=postgres://db/swpd", "config.store: the chart sets it"},
+		"a name beside the chart's":  {"env[0].name=SWPD_CLUSTER_NODE", "env/0/name"},
+		"one port for two":           {"cluster.store=postgres://db/swpd,cluster.artifacts=s3://a?endpoint=https://s3,cluster.port=7777", "cluster.port: 7777 is the port of listeners.quic.port"},
 		"an unknown key":             {"replicaz=1", "additional properties 'replicaz' not allowed"},
 		"an unknown key below":       {"metrics.tocken=x", "additional properties 'tocken' not allowed"},
 		"no image":                   {"image.repository=", "image.repository: missing; no image is published"},
@@ -225,6 +235,11 @@ func (r *release) configuration(t *testing.T) map[string]string {
 			found["quic"] = port + "/UDP"
 		} else {
 			t.Errorf("listener %q", l.Address)
+		}
+	}
+	for _, e := range r.container(t).Env {
+		if port, ok := strings.CutPrefix(e.Value, "[$(POD_IP)]:"); ok && e.Name == "SWPD_CLUSTER_ADDRESS" {
+			found["nodes"], found["nodes-udp"] = port+"/TCP", port+"/UDP"
 		}
 	}
 	for name, address := range map[string]string{"health": c.Health, "metrics": c.Metrics.Address} {
@@ -321,6 +336,57 @@ func TestServiceMonitorFindsTheMetrics(t *testing.T) {
 	}
 	if job := service.Labels[spec.JobLabel]; !strings.Contains(read(t, "deploy/prometheus/swpd.rules.yaml"), `job="`+job+`"`) {
 		t.Errorf("the alerts do not know the job %q", job)
+	}
+}
+
+// Each replica has its name and address, stops after the Services have forgotten it, and tells only other replicas of its inner
+// port.
+func TestReplicasAreNodes(t *testing.T) {
+	t.Parallel()
+	r := render(t, sets(t)["cluster"]...)
+	one := render(t, sets(t)["secret"]...)
+	if n := *r.StatefulSet.Spec.Replicas; n != 3 {
+		t.Errorf("%d replicas", n)
+	}
+	fields := make(map[string]string)
+	for _, e := range r.container(t).Env {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			fields[e.Name] = e.ValueFrom.FieldRef.FieldPath
+		}
+	}
+	if !maps.Equal(fields, map[string]string{"SWPD_CLUSTER_NODE": "metadata.name", "POD_IP": "status.podIP"}) {
+		t.Errorf("variables %v", fields)
+	}
+	stop := r.container(t).Lifecycle.PreStop.Sleep.Seconds
+	drain := *one.StatefulSet.Spec.Template.Spec.TerminationGracePeriodSeconds
+	if got := *r.StatefulSet.Spec.Template.Spec.TerminationGracePeriodSeconds; stop == 0 || got != drain+stop {
+		t.Errorf("%d s to stop, of which it still serves %d; a drain has %d", got, stop, drain)
+	}
+	if one.container(t).Lifecycle != nil {
+		t.Error("one replica serves on while it is to stop")
+	}
+	if spread := r.StatefulSet.Spec.Template.Spec.TopologySpreadConstraints; len(spread) != 1 || !maps.Equal(spread[0].LabelSelector.MatchLabels, r.StatefulSet.Spec.Selector.MatchLabels) {
+		t.Errorf("spread %+v", spread)
+	}
+	for _, rule := range r.Policy.Spec.Ingress {
+		inner := slices.ContainsFunc(rule.Ports, func(p networking.NetworkPolicyPort) bool { return strings.HasPrefix(p.Port.StrVal, "nodes") })
+		if inner && (len(rule.From) != 1 || !maps.Equal(rule.From[0].PodSelector.MatchLabels, r.StatefulSet.Spec.Selector.MatchLabels)) {
+			t.Errorf("the inner port admits %+v", rule.From)
+		}
+	}
+	mounts := r.container(t).VolumeMounts
+	if !slices.ContainsFunc(mounts, func(m core.VolumeMount) bool { return m.MountPath == "/etc/swpd-cluster" && m.ReadOnly }) {
+		t.Errorf("mounts %+v", mounts)
+	}
+	r = render(t, append(sets(t)["cluster"], "--set=cluster.artifacts=/var/lib/swpd-artifacts/east,cluster.claim=shared")...)
+	volumes := r.StatefulSet.Spec.Template.Spec.Volumes
+	i := slices.IndexFunc(volumes, func(v core.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "shared"
+	})
+	if i < 0 || !slices.ContainsFunc(r.container(t).VolumeMounts, func(m core.VolumeMount) bool {
+		return m.Name == volumes[i].Name && m.MountPath == "/var/lib/swpd-artifacts"
+	}) {
+		t.Errorf("volumes %+v", volumes)
 	}
 }
 

@@ -110,9 +110,14 @@ func installed(t *testing.T, args []string) *pod {
 	}
 	mount(t, p.release, p.secrets, p.dir, "..1")
 	for _, e := range p.container(t).Env {
-		if e.ValueFrom != nil {
+		switch {
+		case e.ValueFrom == nil:
+		case e.ValueFrom.FieldRef != nil:
+			e.Value = map[string]string{"metadata.name": "east-swpd-0", "status.podIP": "127.0.0.1"}[e.ValueFrom.FieldRef.FieldPath]
+		default:
 			e.Value = "a secret"
 		}
+		e.Value = strings.Replace(e.Value, "$(POD_IP)", "127.0.0.1", 1)
 		p.env = append(p.env, e.Name+"="+p.here(e.Value))
 	}
 	p.env = append(p.env, "SWPD_DATA="+t.TempDir())

@@ -44,9 +44,37 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default (printf "%s-metrics.%s.svc" (include "swpd.fullname" .) .Release.Namespace) .Values.metrics.serverName -}}
 {{- end -}}
 
+{{/* The directory of artifacts, which is that of the image. */}}
+{{- define "swpd.artifacts" -}}/var/lib/swpd-artifacts{{- end -}}
+
+{{/* Values of the cluster that do not fit. */}}
+{{- define "swpd.cluster" -}}
+{{- with .Values.cluster -}}
+{{- if .store -}}
+  {{- if not .artifacts -}}
+    {{- fail "cluster.artifacts: missing; artifacts are not in PostgreSQL: name a bucket, or with cluster.claim the directory /var/lib/swpd-artifacts" -}}
+  {{- else if hasPrefix "s3://" .artifacts -}}
+    {{- if .claim -}}{{- fail "cluster.claim: has no effect, because cluster.artifacts is a bucket" -}}{{- end -}}
+  {{- else if not .claim -}}
+    {{- fail (printf "cluster.claim: missing; %s has to be one volume that all replicas mount" .artifacts) -}}
+  {{- else if not (or (eq .artifacts (include "swpd.artifacts" $)) (hasPrefix (printf "%s/" (include "swpd.artifacts" $)) .artifacts)) -}}
+    {{- fail (printf "cluster.artifacts: %s is not in %s, where cluster.claim is mounted" .artifacts (include "swpd.artifacts" $)) -}}
+  {{- end -}}
+{{- else -}}
+  {{- if gt (int $.Values.replicas) 1 -}}
+    {{- fail (printf "replicas: %d, want 1, or 0 to stop it: without cluster.store the store is a database in one volume, and one process at a time can use it; name a PostgreSQL database in cluster.store" (int $.Values.replicas)) -}}
+  {{- end -}}
+  {{- range $key := list "artifacts" "secret" "claim" -}}
+    {{- if get $.Values.cluster $key -}}{{- fail (printf "cluster.%s: has no effect without cluster.store" $key) -}}{{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* swpd.yaml: what the chart sets, and config. */}}
 {{- define "swpd.config" -}}
-{{- range list "identity" "listeners" "admin" "health" "metrics" "data" -}}
+{{- include "swpd.cluster" . -}}
+{{- range list "identity" "listeners" "admin" "health" "metrics" "data" "store" "cluster" -}}
   {{- if hasKey $.Values.config . -}}
     {{- fail (printf "config.%s: the chart sets it; see values.yaml" .) -}}
   {{- end -}}
@@ -59,7 +87,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- if not $listeners -}}{{- fail "listeners: a port of tls or quic has to be other than 0" -}}{{- end -}}
 {{- $tcp := dict "7780" "admin" -}}
-{{- range $key, $port := dict "health.port" .Values.health.port "listeners.tls.port" .Values.listeners.tls.port "metrics.port" (ternary .Values.metrics.port 0 .Values.metrics.enabled) -}}
+{{- $inner := ternary .Values.cluster.port 0 (ne .Values.cluster.store "") -}}
+{{- if and $inner (eq (int $inner) (int .Values.listeners.quic.port)) -}}{{- fail (printf "cluster.port: %d is the port of listeners.quic.port" (int $inner)) -}}{{- end -}}
+{{- range $key, $port := dict "cluster.port" $inner "health.port" .Values.health.port "listeners.tls.port" .Values.listeners.tls.port "metrics.port" (ternary .Values.metrics.port 0 .Values.metrics.enabled) -}}
   {{- $port = toString $port -}}
   {{- if hasKey $tcp $port -}}{{- fail (printf "%s: %s is the port of %s" $key $port (get $tcp $port)) -}}{{- end -}}
   {{- if ne $port "0" -}}{{- $_ := set $tcp $port $key -}}{{- end -}}
@@ -69,6 +99,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "admin" "127.0.0.1:7780"
   "health" (printf "0.0.0.0:%d" (int .Values.health.port))
   "data" "/var/lib/swpd" -}}
+{{- with .Values.cluster -}}
+  {{- if .store -}}
+    {{- $_ := set $set "store" .store -}}
+    {{- $_ := set $set "cluster" (dict "artifacts" .artifacts) -}}
+  {{- end -}}
+{{- end -}}
 {{- with .Values.identity.spiffe -}}
   {{- $socket := required "identity.spiffe.socket: missing; name the socket in the volume of the driver, such as spire-agent.sock" .socket -}}
   {{- $identity := dict "spiffe" (printf "unix:///spiffe-workload-api/%s" $socket) -}}
