@@ -51,17 +51,16 @@ func (c *Cluster) Configure(extra string, partners ...Partner) error {
 
 // Add starts a node. It does not wait for it.
 func (c *Cluster) Add(swpd string) (*Process, error) {
-	address, err := FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	health, err := FreeAddress()
-	if err != nil {
-		return nil, err
+	var address, inner, health string
+	for _, to := range []*string{&address, &inner, &health} {
+		var err error
+		if *to, err = FreeAddress(); err != nil {
+			return nil, err
+		}
 	}
 	c.made++
 	name := fmt.Sprintf("node-%d", c.made)
-	p, err := c.Start(swpd, name, "SWPD_CLUSTER_NODE="+name, "SWPD_DATA="+filepath.Join(c.Dir, name), "SWPD_HEALTH="+health,
+	p, err := c.Start(swpd, name, "SWPD_CLUSTER_NODE="+name, "SWPD_CLUSTER_ADDRESS="+inner, "SWPD_DATA="+filepath.Join(c.Dir, name), "SWPD_HEALTH="+health,
 		"SWPD_LISTENERS_0_ADDRESS=swp+tls://"+address, "SWPD_LISTENERS_1_ADDRESS=swp+quic://"+address)
 	if err != nil {
 		return nil, err
@@ -80,9 +79,9 @@ func (c *Cluster) Remove(p *Process) {
 // Nodes returns the nodes that were not removed, the oldest first.
 func (c *Cluster) Nodes() []*Process { return slices.Clone(c.nodes) }
 
-// Up waits until a node serves or stands by.
+// Up waits until the Balancer gives connections to a node.
 func (c *Cluster) Up(ctx context.Context, p *Process) error {
-	return p.await(ctx, "up", func() bool { return p.Logged("serving") || p.Logged("standing by") })
+	return p.await(ctx, "ready", func() bool { return slices.Contains(c.Balancer.Ready(), p.Name) })
 }
 
 // Active waits until a node has the store, and returns it.

@@ -28,8 +28,19 @@ func main() {
 	if *previous != "" {
 		s.first, s.strict, plot = *previous, true, s.upgrade
 	}
-	if err := s.play(ctx, plot); err != nil {
+	if err := run(ctx, s, plot); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "clusterdemo:", err)
 		os.Exit(1)
 	}
+}
+
+// run plays a scene in a directory, which stays after an error.
+func run(ctx context.Context, s *scene, plot func(context.Context) error) (err error) {
+	if s.dir, err = os.MkdirTemp("", "clusterdemo"); err != nil {
+		return err
+	}
+	if err := s.play(ctx, plot); err != nil {
+		return fmt.Errorf("%w\nlogs are in %s", err, s.dir)
+	}
+	return os.RemoveAll(s.dir)
 }

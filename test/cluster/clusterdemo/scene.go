@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,8 +40,8 @@ type scene struct {
 	calm   time.Duration // between two events
 	settle time.Duration // for the last work to arrive
 	began  time.Time
+	dir    string // empty
 
-	dir      string
 	hub      *cluster.Cluster
 	partners [2]*cluster.Organisation
 	ledger   cluster.Ledger
@@ -55,10 +55,6 @@ func (s *scene) say(format string, args ...any) {
 
 // play starts everything, has the work go on while plot runs, and returns the verdict.
 func (s *scene) play(ctx context.Context, plot func(context.Context) error) (err error) {
-	if s.dir, err = os.MkdirTemp("", "clusterdemo"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 	stop, err := s.start(ctx)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
@@ -191,6 +187,9 @@ func (s *scene) operate(ctx context.Context, plot func(context.Context) error) e
 		s.say("clients begin nothing new, and end what they have begun")
 		err = s.within(ctx, func(ctx context.Context) error { return finished(ctx, &senders) })
 	}
+	if err == nil {
+		err = s.spread()
+	}
 	if err == nil { // if something is missing, the verdict says what
 		arriving, cancel := context.WithTimeout(ctx, s.settle)
 		_ = cluster.Await(arriving, func() string {
@@ -207,6 +206,22 @@ func (s *scene) operate(ctx context.Context, plot func(context.Context) error) e
 		_, _ = fmt.Fprintln(s.out, "\nnothing lost")
 	}
 	return err
+}
+
+// spread says which nodes got connections, and fails if only one did.
+func (s *scene) spread() error {
+	var list []string
+	for name, n := range s.hub.Balancer.Taken() {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	slices.Sort(list)
+	s.say("connections that the present nodes got: %s", strings.Join(list, ", "))
+	if len(list) < 2 {
+		return errors.New("connections go to one node only")
+	}
+	return nil
 }
 
 // finished waits for goroutines.

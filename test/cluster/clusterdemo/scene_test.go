@@ -23,7 +23,7 @@ func TestTheDemonstrationFindsALoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said strings.Builder
-	s := &scene{out: &said, swpd: filepath.Join(dir, "swpd"), settle: time.Second, began: time.Now()}
+	s := &scene{out: &said, swpd: filepath.Join(dir, "swpd"), settle: time.Second, dir: t.TempDir(), began: time.Now()}
 	err = s.play(t.Context(), func(ctx context.Context) error {
 		lost := s.work[0].kind
 		lost.Acked(lost.Next())
