@@ -5,6 +5,8 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,6 +140,25 @@ func TestANodeThatStandsByPassesPeersToTheActiveOne(t *testing.T) {
 	if status, _, got := post(t, second.front()+"/mcp", modernCall, modernHeaders...); status != 200 || !strings.Contains(got, sayTool) {
 		t.Fatal(status, got)
 	}
+}
+
+// A stranger who speaks no TLS costs a node that stands by no more than the active one.
+func TestAFailedHandshakeDoesNotEndANodeThatStandsBy(t *testing.T) {
+	c := newCluster(t, "access: {rules: [{identity: '**'}]}\n")
+	c.node("first")
+	second, _ := c.node("second")
+	until(t, second, "the second node is not ready", func(s Status) bool { return s.Ready })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(second.addrs[0], "swp+tls://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, conn) // until the node closes it
+	until(t, second, "the handshake is not logged", func(Status) bool { return strings.Contains(second.log.String(), "security event") })
+	second.mustDial(second.addrs[0])
 }
 
 func TestANewConnectionWaitsWhileTheActiveNodeIsReplaced(t *testing.T) {

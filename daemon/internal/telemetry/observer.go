@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -18,7 +19,7 @@ import (
 // Observer turns the reports of endpoints and listeners into metrics and log lines. It
 // never logs payload.
 type Observer struct {
-	metrics                   *Metrics
+	metrics                   atomic.Pointer[Metrics] // nil until Count
 	exchanges                 *Exchanges
 	explain                   func(ev *transport.SecurityEvent) (why error, do string)
 	reject, security, session *zap.Logger
@@ -36,12 +37,12 @@ func NewObserver(log *zap.Logger, x *Exchanges, explain func(ev *transport.Secur
 	}
 }
 
-// Count sets the metrics. Call it before the first connection.
-func (o *Observer) Count(m *Metrics) { o.metrics = m }
+// Count sets the metrics. Call it before the first session; handshakes may fail before.
+func (o *Observer) Count(m *Metrics) { o.metrics.Store(m) }
 
 // Verdict counts each message and logs refused ones.
 func (o *Observer) Verdict(v endpoint.Verdict) {
-	p := o.metrics.verdict(&v)
+	p := o.metrics.Load().verdict(&v)
 	if v.Code == profiles.OK {
 		return
 	}
@@ -94,7 +95,9 @@ func (o *Observer) panicked(err *endpoint.PanicError, profile string) {
 
 // Security writes an event to the audit trail.
 func (o *Observer) Security(ev transport.SecurityEvent) {
-	o.metrics.event(&ev)
+	if m := o.metrics.Load(); m != nil { // a node that stands by has none
+		m.event(&ev)
+	}
 	why, do := o.explain(&ev)
 	o.security.Warn("security event",
 		zap.Stringer("err_code", profiles.SecurityPolicy),
@@ -119,8 +122,8 @@ func optional(key, value string) zap.Field {
 // Opened implements endpoint.Observer.
 func (o *Observer) Opened(s *endpoint.Session) {
 	peer := s.Peer()
-	o.metrics.sessions.WithLabelValues(peer.Transport).Inc()
-	o.metrics.opened.WithLabelValues(peer.Transport).Inc()
+	o.metrics.Load().sessions.WithLabelValues(peer.Transport).Inc()
+	o.metrics.Load().opened.WithLabelValues(peer.Transport).Inc()
 	o.session.Info("connection opened",
 		zap.Uint64("session", s.ID()),
 		zap.String("peer", peer.Identity),
@@ -135,13 +138,13 @@ func (o *Observer) Opened(s *endpoint.Session) {
 // Closed implements endpoint.Observer.
 func (o *Observer) Closed(s *endpoint.Session, cause error) {
 	peer := s.Peer()
-	o.metrics.sessions.WithLabelValues(peer.Transport).Dec()
+	o.metrics.Load().sessions.WithLabelValues(peer.Transport).Dec()
 	o.session.Info("connection closed", zap.Uint64("session", s.ID()), zap.String("peer", peer.Identity), zap.NamedError("cause", cause))
 }
 
 // Refused implements endpoint.Observer.
 func (o *Observer) Refused(peer *transport.Peer) {
-	o.metrics.refused.WithLabelValues(peer.Transport).Inc()
+	o.metrics.Load().refused.WithLabelValues(peer.Transport).Inc()
 	o.session.Warn("connection refused",
 		zap.Stringer("err_code", profiles.RateLimitExceeded),
 		zap.String("peer", peer.Identity),
