@@ -66,7 +66,7 @@ func TestACopyOf400MiBToPostgreSQLAndBackKeepsEverything(t *testing.T) {
 		if n.Digest != before.Digest {
 			t.Errorf("the digest of the copy is %s, want %s", n.Digest, before.Digest)
 		}
-		if most := 256; more > most {
+		if most := 256; more > most && !effort.Watched { // the race detector needs much
 			t.Errorf("the copy needs %d MiB of memory, want at most %d", more, most)
 		}
 	}
