@@ -44,7 +44,7 @@ func (d *daemon) joinCluster() error {
 		return err
 	}
 	d.cluster, err = entrances.JoinCluster(entrances.ClusterOptions{
-		Config: d.config, Log: d.log, Version: d.opts.Version, Policy: d.listeners.Policy(), OnEvent: d.observer.Security, Members: members,
+		Config: d.config, Log: d.log, Version: d.opts.Version, Policy: d.listeners.Policy(), OnEvent: d.observer.Security, Admit: d.memory.Admit, Members: members,
 	})
 	if err != nil {
 		return err

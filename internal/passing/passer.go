@@ -26,6 +26,9 @@ type Place struct {
 // ErrNotTaken is the error for a connection that no process has taken.
 var ErrNotTaken = errors.New("passing: not taken")
 
+// ErrRefused is the error of Ask for a process that answers, and takes no connections.
+var ErrRefused = errors.New("refused")
+
 // ErrWaiting is the error for a connection that waited for a process when the passing ended.
 var ErrWaiting = errors.New("passing: still waiting")
 
@@ -76,8 +79,8 @@ func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames boo
 	return err
 }
 
-// Ask returns why the process that takes connections does not take any now, or cannot be reached; nil if
-// it does.
+// Ask returns nil if a process takes connections now. The error is ErrNotTaken without a process,
+// ErrRefused if it answers so, and otherwise says why the process cannot be reached.
 func (p *Passer) Ask(ctx context.Context) error {
 	place, ok := p.Place()
 	if !ok {
@@ -174,7 +177,7 @@ func (p *Passer) dial(ctx context.Context, at Place, multiplexed bool, h hello) 
 		err = s.CloseWrite() // the other side waits for it
 	}
 	if err == nil && !said.OK {
-		err = fmt.Errorf("refused: %.300s", said.Why)
+		err = fmt.Errorf("%w: %.300s", ErrRefused, said.Why)
 	}
 	if err != nil {
 		_ = conn.Close(0)

@@ -65,6 +65,7 @@ type ClusterOptions struct {
 	Version string
 	Policy  *transport.Policy // of the listeners
 	OnEvent func(transport.SecurityEvent)
+	Admit   func() error // why no connection can be taken now, for lack of memory
 
 	// Members lists the nodes.
 	Members interface {
@@ -156,8 +157,7 @@ func (c *Cluster) learn(list []pgstore.Member, err error) {
 			c.differ = append(c.differ, m.Name)
 		}
 		if m.Active && m.Name != c.node && string(m.Certificate) != c.active {
-			c.over() // connections to an earlier one have no answer any more
-			c.era, c.over = context.WithCancel(context.Background())
+			c.leave() // connections to an earlier one have no answer any more
 			c.active = string(m.Certificate)
 		}
 	}
@@ -167,6 +167,12 @@ func (c *Cluster) learn(list []pgstore.Member, err error) {
 			c.o.Log.Warn("nodes have another configuration than this one", zap.String("nodes", text))
 		}
 	}
+}
+
+// leave ends the connections that are passed. The caller holds c.mu.
+func (c *Cluster) leave() {
+	c.over()
+	c.era, c.over = context.WithCancel(context.Background())
 }
 
 // place returns the active node, if it is another one that takes connections.
@@ -305,8 +311,12 @@ func (c *Cluster) asks(ctx context.Context) {
 	for {
 		err := c.passer.Ask(ctx)
 		c.mu.Lock()
-		if c.refused = err; err == nil {
+		switch c.refused = err; {
+		case err == nil:
 			c.reached = time.Now()
+		case errors.Is(err, passing.ErrRefused), errors.Is(err, passing.ErrNotTaken):
+		case time.Since(c.reached) > c.grace:
+			c.leave() // the link is cut: peers get no answers, and can try another node
 		}
 		c.mu.Unlock()
 		select {
@@ -331,9 +341,9 @@ func (u until) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// enter counts a connection; false means that there are too many.
+// enter counts a connection; false means that there are too many, or that memory is short.
 func (c *Cluster) enter() bool {
-	if c.open.Add(1) > int64(c.o.Config.Limits.Connections) {
+	if c.open.Add(1) > int64(c.o.Config.Limits.Connections) || c.o.Admit() != nil {
 		c.open.Add(-1)
 		c.passed.WithLabelValues("refused").Inc()
 		return false

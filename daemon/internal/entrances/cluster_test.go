@@ -50,7 +50,7 @@ func join(t *testing.T, b *table, name string) *Cluster {
 	conf.Limits.Connections, conf.Limits.Write = 10, time.Minute
 	c, err := JoinCluster(ClusterOptions{
 		Config: conf, Log: zap.NewNop(), Version: "test", Members: b,
-		Policy: transporttest.NewCA(t).Policy(t, "swp://endpoint.example"), OnEvent: func(transport.SecurityEvent) {},
+		Policy: transporttest.NewCA(t).Policy(t, "swp://endpoint.example"), OnEvent: func(transport.SecurityEvent) {}, Admit: func() error { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,4 +108,29 @@ func TestANodeThatCannotReachTheActiveOneIsNotReady(t *testing.T) {
 	stands(t, other, net.JoinHostPort("127.0.0.1", ""))
 	other.grace = time.Hour
 	stands(t, other, "")
+}
+
+// A link that drops packets ends no connection by itself for minutes.
+func TestPassedConnectionsEndWhenTheActiveNodeCannotBeReached(t *testing.T) {
+	b := new(table)
+	active, other := join(t, b, "a"), join(t, b, "b")
+	b.activate("a")
+	active.Opened()
+	other.Pass(NewListeners(Options{}), nil)
+	other.mustReach(t)
+	place, _ := other.place()
+	active.Retire()
+	other.mu.Lock()
+	other.grace = 0
+	other.mu.Unlock()
+	stands(t, other, "takes no connections now")
+	if place.Until.Err() != nil {
+		t.Fatal("connections end although the active node answers")
+	}
+	_ = active.taker.Close()
+	select {
+	case <-place.Until.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("connections stay")
+	}
 }
