@@ -28,9 +28,10 @@ import (
 type standing struct {
 	part.Passive
 	d      *daemon
-	active atomic.Pointer[string] // nil: this node does not stand by
-	http   net.Listener           // nil: none
-	end    context.CancelFunc     // nil: it never stood by
+	active atomic.Pointer[string]        // nil: this node does not stand by
+	http   net.Listener                  // nil: none
+	end    context.CancelFunc            // nil: it never stood by
+	latest atomic.Pointer[config.Config] // as last read
 	work   sync.WaitGroup
 }
 
@@ -44,13 +45,24 @@ func (d *daemon) joinCluster() error {
 		return err
 	}
 	d.cluster, err = entrances.JoinCluster(entrances.ClusterOptions{
-		Config: d.config, Log: d.log, Version: d.opts.Version, Policy: d.listeners.Policy(), OnEvent: d.observer.Security, Admit: d.memory.Admit, Members: members,
+		Config: d.config, Latest: d.latest, Log: d.log, Version: d.opts.Version, Policy: d.listeners.Policy(), OnEvent: d.observer.Security, Admit: d.memory.Admit, Members: members,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.cluster)
 	return nil
+}
+
+// latest returns the configuration in force. While this node stands by, that is the last one that was
+// read: it takes it up when it becomes active.
+func (d *daemon) latest() *config.Config {
+	if s := d.health.stands.Load(); s != nil {
+		if c := s.latest.Load(); c != nil {
+			return c
+		}
+	}
+	return d.reloader.running.Load()
 }
 
 // begin says that the start waits for another node. At the first time this one opens its listeners, if it
@@ -76,8 +88,18 @@ func (s *standing) open() error {
 	d := s.d
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
-	// Each part takes up all changes after the start of the others.
-	certificates := newReloader(d.config, d.opts.Read, []part.Section{identity.Section(later(&d.credentials), func() string { return d.credentials.State() })}, d.log)
+	read := func() (*config.Config, error) {
+		c, err := d.opts.Read()
+		if err == nil {
+			s.latest.Store(c)
+		}
+		return c, err
+	}
+	if d.opts.Read == nil {
+		read = nil
+	}
+	// The other parts take up all changes after they are made.
+	certificates := newReloader(d.config, read, []part.Section{identity.Section(later(&d.credentials), func() string { return d.credentials.State() })}, d.log)
 	certificates.signal, certificates.identity, certificates.hold = d.opts.Reload, d.credentials.Identity, func() {}
 	s.work.Go(func() { certificates.Serve(ctx) })
 	d.admin.handle(s.handler())

@@ -204,7 +204,11 @@ func TestARuleThatIsTakenAwayEndsPassedConnections(t *testing.T) {
 func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
 	c := newCluster(t, "")
 	first, _ := c.node("first")
-	second, _ := c.node("second", func(o *Options) { o.Config.Limits.InFlight++ })
+	second, _ := c.node("second", func(o *Options) {
+		same := *o.Config
+		o.Config.Limits.InFlight++
+		o.Read = func() (*config.Config, error) { return &same, nil }
+	})
 	third, _ := c.node("third")
 	names := func(want string) func(Status) bool {
 		return func(s Status) bool {
@@ -221,6 +225,10 @@ func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
 	until(t, second, "second does not name the others", names("first, third"))
 	until(t, third, "third does not name second", names("second"))
 	first.await("nodes have another configuration than this one")
+	second.reload <- struct{}{}
+	for _, r := range []*running{first, second, third} {
+		until(t, r, "the difference stays", names(""))
+	}
 }
 
 func TestTwoNodesWithOneNameAreNamed(t *testing.T) {

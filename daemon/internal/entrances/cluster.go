@@ -67,6 +67,9 @@ type ClusterOptions struct {
 	OnEvent func(transport.SecurityEvent)
 	Admit   func() error // why no connection can be taken now, for lack of memory
 
+	// Latest returns the configuration that this node uses, or will use when it becomes active.
+	Latest func() *config.Config
+
 	// Members lists the nodes.
 	Members interface {
 		Beat(ctx context.Context, own pgstore.Member) ([]pgstore.Member, error)
@@ -107,13 +110,14 @@ func (c *Cluster) Entered() bool { return c != nil && c.taker != nil }
 
 // beats keeps this node listed, until ctx ends.
 func (c *Cluster) beats(ctx context.Context) {
-	own := pgstore.Member{Name: c.node, Certificate: c.key.Certificate[0], Version: c.o.Version, Config: c.o.Config.Digest(), Started: c.started}
+	own := pgstore.Member{Name: c.node, Certificate: c.key.Certificate[0], Version: c.o.Version, Started: c.started}
 	if c.taker != nil {
 		own.Address = c.address()
 	}
 	tick := time.NewTicker(pgstore.MemberPace)
 	defer tick.Stop()
 	for {
+		own.Config = c.o.Latest().Digest()
 		list, err := c.o.Members.Beat(ctx, own)
 		if ctx.Err() != nil {
 			return
@@ -228,7 +232,7 @@ func (c *Cluster) Status() *ClusterStatus {
 	}
 	list, age := c.known()
 	s := &ClusterStatus{Node: c.node, Passed: c.open.Load(), Nodes: []ClusterNode{}, SilentAfter: pgstore.Silence.Seconds()}
-	own := c.o.Config.Digest()
+	own := c.o.Latest().Digest()
 	for _, m := range list {
 		if m.Active {
 			s.Active = m.Name
@@ -402,6 +406,13 @@ func (c *Cluster) Collectors() []prometheus.Collector {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "swpd_cluster_passed_connections", Help: "Connections of peers that this node passes to the active node now.",
 		}, func() float64 { return float64(c.open.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "swpd_cluster_nodes_differing", Help: "Nodes with another configuration than this one.",
+		}, func() float64 {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return float64(len(c.differ))
+		}),
 		collector{nodes, func(out chan<- prometheus.Metric) {
 			list, age := c.known()
 			for _, m := range list {

@@ -49,7 +49,7 @@ func join(t *testing.T, b *table, name string) *Cluster {
 	conf := &config.Config{Store: "postgres://db/swpd", Cluster: config.Cluster{Node: name, Address: "127.0.0.1:0"}}
 	conf.Limits.Connections, conf.Limits.Write = 10, time.Minute
 	c, err := JoinCluster(ClusterOptions{
-		Config: conf, Log: zap.NewNop(), Version: "test", Members: b,
+		Config: conf, Latest: func() *config.Config { return conf }, Log: zap.NewNop(), Version: "test", Members: b,
 		Policy: transporttest.NewCA(t).Policy(t, "swp://endpoint.example"), OnEvent: func(transport.SecurityEvent) {}, Admit: func() error { return nil },
 	})
 	if err != nil {
