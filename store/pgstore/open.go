@@ -227,7 +227,12 @@ func (w *writer) lockKey() []any {
 // lasts. A holder without an answer for the time of silence counts as dead all the same, and the epoch
 // keeps it from writing. A free name says nothing if the server was started after the holder had it:
 // the holder may be about to connect again.
+//
+// The server has no limit for a commit that waits for a synchronous standby, as on an old primary after
+// a failover; enter has.
 func (w *writer) enter(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lockWait+w.s.options.Timeout)
+	defer cancel()
 	name := []byte(w.s.options.Node)
 	for late := time.Now().Add(lockWait); ; time.Sleep(settlePace) {
 		var alive, same bool

@@ -72,6 +72,40 @@ func TestST08AFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	}
 }
 
+func TestST08AnOldPrimaryThatComesBackAcknowledgesNothing(t *testing.T) {
+	old, standby := pair(t)
+	both := fmt.Sprintf("host=%s,%s user=postgres dbname=postgres", old.Host(), standby.Host())
+	s := open(t, pgstore.Options{DSN: both, Timeout: 2 * time.Second})
+	if err := old.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s)
+	if err := old.Start(); err != nil {
+		t.Fatal(err)
+	}
+	next := session(t, standby)
+	if _, err := next.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'swpd%'`); err != nil {
+		t.Fatal(err)
+	}
+	if p := put(t, s, "key", "value"); !errors.Is(p.Err, store.ErrUnavailable) {
+		t.Errorf("a write to the old primary: %+v", p)
+	}
+	if other, err := pgstore.Open(t.Context(), pgstore.Options{DSN: both, Node: "other", Timeout: 2 * time.Second}); err == nil {
+		t.Error("another node uses the old primary")
+		_ = other.Close()
+	}
+	if err := old.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s)
+	if p := put(t, s, "key", "value"); p.Err != nil {
+		t.Error(p.Err)
+	}
+}
+
 // session connects beside a store.
 func session(t *testing.T, s *pgtest.Server) *pgx.Conn {
 	t.Helper()
