@@ -97,6 +97,14 @@ func (k *Kind) missing() (count int, first uint64) {
 	return count, first
 }
 
+// Ahead returns how many acknowledged numbers have not arrived yet.
+func (k *Kind) Ahead() int {
+	k.of.mu.Lock()
+	defer k.of.mu.Unlock()
+	count, _ := k.missing()
+	return count
+}
+
 // Missing returns how many acknowledged numbers of all kinds have not arrived.
 func (l *Ledger) Missing() (count int) {
 	l.mu.Lock()

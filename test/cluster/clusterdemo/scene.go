@@ -22,7 +22,7 @@ import (
 
 const (
 	nodes     = 3
-	mostTime  = 30 * time.Second // for each step
+	mostTime  = time.Minute // for each step
 	tlsOnly   = "swp+tls"
 	quicOnly  = "swp+quic"
 	hubName   = "hub"

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
@@ -30,6 +31,7 @@ const (
 	pace     = 20 * time.Millisecond // between two pieces of work of one client
 	patience = time.Minute           // without an acknowledgement
 	silence  = 5 * time.Second       // of a peer, after which a client connects again
+	window   = 64                    // acknowledged and not yet arrived, after which a client waits
 )
 
 // sender makes work of one kind until its context ends, and finishes what it has begun as long as life
@@ -40,10 +42,13 @@ type sender func(ctx, life context.Context, k *cluster.Kind)
 // several times.
 type receiver func(ctx context.Context, k *cluster.Kind, attached func())
 
-func rest(ctx context.Context) {
-	select {
-	case <-time.After(pace):
-	case <-ctx.Done():
+// rest pauses, until the receiver is not far behind.
+func rest(ctx context.Context, k *cluster.Kind) {
+	for ctx.Err() == nil {
+		_ = backoff.Wait(ctx, pace)
+		if k.Ahead() < window {
+			return
+		}
 	}
 }
 
@@ -83,7 +88,7 @@ func publish(dial client.Dialer) sender {
 				k.Fault(err)
 			}
 			k.Lost(err, 0)
-			rest(life)
+			_ = backoff.Wait(life, pace)
 		}
 	}
 }
@@ -116,7 +121,7 @@ func publishOver(ctx, life context.Context, kept *client.Kept, k *cluster.Kind, 
 		}
 		k.Acked(*n)
 		*n = 0
-		rest(ctx)
+		rest(ctx, k)
 	}
 }
 
@@ -166,7 +171,7 @@ func send(dial client.Dialer) sender {
 			default:
 				k.Acked(n)
 			}
-			rest(ctx)
+			rest(ctx, k)
 		}
 	}
 }
@@ -204,7 +209,7 @@ func deliver(dial client.Dialer, topic string) sender {
 				case from <- &relay.Publication{ID: fmt.Appendf(nil, "%s %d", k.Name, n), Topic: topic, Payload: fmt.Append(nil, n)}:
 				case <-life.Done():
 				}
-				rest(ctx)
+				rest(ctx, k)
 			}
 		}()
 		p := client.Publisher{Connect: dial, Patience: patience, Silence: silence, Lost: k.Lost}
@@ -291,7 +296,7 @@ func call(dial client.Dialer, target string, lossy bool) sender {
 				} else if !lossy {
 					k.Fault(err)
 				}
-				rest(ctx)
+				_ = backoff.Wait(ctx, pace)
 			}
 		}
 	}
