@@ -24,6 +24,10 @@ bench-guard: build swp-bench ## processor time of the main loads, as ratios to r
 bench-growth: build swp-bench ## rates and memory as backlogs of events and deliveries grow to 10,000,000, under 30 minutes; plots in artifacts/bench
 	$(BENCH) -growth -swpd $(BIN)/swpd -out artifacts/bench/growth.json $(BENCH_ARGS)
 
+.PHONY: bench-cluster
+bench-cluster: build swp-bench ## durable publish and RPC echo: embedded store, one and three nodes on PostgreSQL, the hop between nodes; under 3 minutes
+	$(BENCH) -parts cluster -swpd $(BIN)/swpd -out artifacts/bench/cluster.json $(BENCH_ARGS)
+
 .PHONY: bench-micro
 bench-micro: ## frame, E1, A2A-SDL and SLIP beside protobuf and JSON, and the product's own Go benchmarks
 	cd test/bench && $(GO) test -run '^$$' -bench . ./codec ./language

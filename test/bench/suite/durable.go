@@ -52,11 +52,11 @@ const (
 	rawSyncedKey   = "raw-synced"
 )
 
-// workSystems are the systems of all works, those that cross a link and those with an audit
-// trail included.
+// workSystems are the systems of all works, those that cross a link, those with an audit
+// trail and those on PostgreSQL included.
 func workSystems() []System {
 	var list []System
-	for _, w := range slices.Concat(Works(), Crossings(), Audits()) {
+	for _, w := range slices.Concat(Works(), Crossings(), Audits(), Clusters()) {
 		list = append(list, w.Systems...)
 	}
 	return list

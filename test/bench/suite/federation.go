@@ -111,6 +111,9 @@ func (f *fleet) reach(key string) (addr string, pids []int, err error) {
 	if audit, audited := strings.CutPrefix(key, auditKey); audited {
 		return f.audited(audit)
 	}
+	if strings.HasPrefix(key, clusterKey) {
+		return f.clustered(key)
+	}
 	if key == "" {
 		return "", nil, nil
 	}

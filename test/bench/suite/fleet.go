@@ -32,6 +32,7 @@ type fleet struct {
 	clients map[string]*proc.Child
 
 	gateways map[string]*swpd.Gateway // by transport and audit trail
+	nodes    map[int]*swpd.Cluster    // by their number
 	proxies  *proxies                 // nil until they are wanted
 }
 
@@ -43,6 +44,7 @@ func newFleet(ctx context.Context, opts *Options) (*fleet, error) {
 	f := &fleet{
 		ctx: ctx, opts: opts, dir: dir,
 		servers: make(map[string]server), clients: make(map[string]*proc.Child), gateways: make(map[string]*swpd.Gateway),
+		nodes: make(map[int]*swpd.Cluster),
 	}
 	if err := cert.Make(dir); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -58,6 +60,9 @@ func (f *fleet) Close() error {
 	}
 	for _, g := range f.gateways {
 		errs = append(errs, g.Close())
+	}
+	for _, c := range f.nodes {
+		errs = append(errs, c.Close())
 	}
 	if f.proxies != nil {
 		errs = append(errs, f.proxies.Close())

@@ -25,6 +25,7 @@ const (
 
 	PartFederation = "federation"
 	PartAudit      = "audit"
+	PartCluster    = "cluster"
 )
 
 // parts are all parts, in the order in which they run. A Quick run leaves out those that are
@@ -45,6 +46,7 @@ var parts = []struct {
 	{PartGateway, false, (*run).gateway},
 	{PartFederation, true, (*run).federation},
 	{PartAudit, true, (*run).audit},
+	{PartCluster, true, (*run).cluster},
 	{PartIdle, false, (*run).idle},
 }
 

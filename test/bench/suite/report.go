@@ -27,7 +27,8 @@ type Report struct {
 
 	Federation *FederationReport `json:"federation,omitempty"`
 
-	Audit []CellReport `json:"audit,omitempty"`
+	Audit   []CellReport `json:"audit,omitempty"`
+	Cluster []CellReport `json:"cluster,omitempty"`
 
 	Idle  *IdleReport  `json:"idle,omitempty"`
 	Start *StartReport `json:"start,omitempty"`

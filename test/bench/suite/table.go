@@ -27,7 +27,7 @@ func (r *Report) WriteTable(out io.Writer) error {
 	if r.Federation != nil {
 		r.Federation.write(w)
 	}
-	for _, c := range r.Audit {
+	for _, c := range slices.Concat(r.Audit, r.Cluster) {
 		c.write(w)
 	}
 	r.writeCodec(w)
@@ -58,7 +58,7 @@ func (r *Report) writeHead(w io.Writer) {
 	line("peers: %s", strings.Join(modules, ", "))
 	line("swpd: %s; %s; echo is swp.echo", r.Method.Server, r.Method.Settings)
 	line("all: mutual TLS 1.3, ECDSA P-256, loopback, one process for the server and one for the client")
-	if len(r.Echo)+len(r.Connections)+len(r.Durable)+len(r.Audit) > 0 || r.Gateway != nil || r.Federation != nil {
+	if len(r.Echo)+len(r.Connections)+len(r.Durable)+len(r.Audit)+len(r.Cluster) > 0 || r.Gateway != nil || r.Federation != nil {
 		line("windows of %v after %v; figures are medians over rounds, ratios medians (min–max) of the ratio within a round",
 			r.Method.Duration, r.Method.Warmup)
 		line("CPU: processor time of the process, µs an exchange; others on the machine disturb it less than rates")
