@@ -22,10 +22,6 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// passPatience is how long a new connection waits for an active node: longer than it takes to
-// replace one.
-const passPatience = 2 * pgstore.Silence
-
 // Cluster is this node among those that share a store. While another node is active, it passes the
 // connections of peers to that node; while it is active itself, it takes those that others pass. Without
 // cluster.address it does neither, and is only listed.
@@ -173,24 +169,6 @@ func (c *Cluster) learn(list []pgstore.Member, err error) {
 	}
 }
 
-// leave ends the connections that are passed. The caller holds c.mu.
-func (c *Cluster) leave() {
-	c.over()
-	c.era, c.over = context.WithCancel(context.Background())
-}
-
-// place returns the active node, if it is another one that takes connections.
-func (c *Cluster) place() (passing.Place, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.members {
-		if m.Active && m.Name != c.node && m.Address != "" {
-			return passing.Place{Name: m.Name, Address: m.Address, Certificate: m.Certificate, Until: c.era}, true
-		}
-	}
-	return passing.Place{}, false
-}
-
 // trusted returns the certificates of the other nodes.
 func (c *Cluster) trusted() (list [][]byte) {
 	c.mu.Lock()
@@ -250,136 +228,6 @@ func (c *Cluster) known() ([]pgstore.Member, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.members), time.Since(c.read)
-}
-
-// Pass begins to pass the connections of listeners, and of a listener for HTTP if it is not nil, to the
-// active node. It does not wait, and does nothing if this node passes already.
-func (c *Cluster) Pass(ls *Listeners, http net.Listener) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.passing != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c.passing = cancel
-	for _, l := range ls.list {
-		c.loops.Go(func() {
-			for {
-				conn, err := l.Listener.Accept(ctx)
-				if err != nil {
-					return
-				}
-				if !c.enter() {
-					_ = conn.Close(0)
-					continue
-				}
-				c.loops.Go(func() {
-					if c.left(c.passer.Conn(ctx, conn, l.config.ErrorFrames)) {
-						c.taker.Keep(conn, l.config.ErrorFrames)
-					}
-				})
-			}
-		})
-	}
-	c.loops.Go(func() { c.asks(ctx) })
-	if http == nil {
-		return
-	}
-	// Accept ends with the passing, and the socket stays open.
-	stop := func() { _ = http.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) }
-	context.AfterFunc(ctx, stop)
-	c.loops.Go(func() {
-		transport.AcceptTCP(until{http, ctx}, func(conn net.Conn) {
-			if !c.enter() {
-				_ = conn.Close()
-				return
-			}
-			c.loops.Go(func() {
-				if c.left(c.passer.Raw(ctx, conn)) {
-					c.taker.KeepRaw(conn)
-				}
-			})
-		})
-	})
-}
-
-// replaced is how long the active node may take no connections before this node is not ready: longer than
-// it takes to replace it.
-const replaced = pgstore.Silence + 2*askPace
-
-// askPace is the pause between two questions whether the active node takes connections.
-const askPace = 2 * time.Second
-
-// asks keeps reached current, until ctx ends.
-func (c *Cluster) asks(ctx context.Context) {
-	for {
-		err := c.passer.Ask(ctx)
-		c.mu.Lock()
-		switch c.refused = err; {
-		case err == nil:
-			c.reached = time.Now()
-		case errors.Is(err, passing.ErrRefused), errors.Is(err, passing.ErrNotTaken):
-		case time.Since(c.reached) > c.grace:
-			c.leave() // the link is cut: peers get no answers, and can try another node
-		}
-		c.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(askPace):
-		}
-	}
-}
-
-// until is a listener whose Accept fails with net.ErrClosed after the end of a context.
-type until struct {
-	net.Listener
-	ctx context.Context
-}
-
-func (u until) Accept() (net.Conn, error) {
-	conn, err := u.Listener.Accept()
-	if err != nil && u.ctx.Err() != nil {
-		return nil, net.ErrClosed
-	}
-	return conn, err
-}
-
-// enter counts a connection; false means that there are too many, or that memory is short.
-func (c *Cluster) enter() bool {
-	if c.open.Add(1) > int64(c.o.Config.Limits.Connections) || c.o.Admit() != nil {
-		c.open.Add(-1)
-		c.passed.WithLabelValues("refused").Inc()
-		return false
-	}
-	return true
-}
-
-// left counts the end of the passing of a connection, and reports whether the connection still waits.
-func (c *Cluster) left(err error) (waits bool) {
-	c.open.Add(-1)
-	switch {
-	case errors.Is(err, passing.ErrWaiting):
-		return true
-	case errors.Is(err, passing.ErrNotTaken):
-		c.passed.WithLabelValues("refused").Inc()
-		c.o.Log.Debug("connection not passed", zap.Error(err))
-	default:
-		c.passed.WithLabelValues("passed").Inc()
-	}
-	return false
-}
-
-// Rise ends the passing: connections that are passed end. Those that wait for an active node are served
-// by this one, and those that arrive wait in their listeners.
-func (c *Cluster) Rise() {
-	c.mu.Lock()
-	cancel := c.passing
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel()
-		c.loops.Wait()
-	}
 }
 
 // Peers returns the listener of connections that other nodes pass, or nil.
@@ -454,22 +302,6 @@ func (c *Cluster) Look(h *part.Health) {
 	}
 	if len(c.differ) > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files, and reload or restart those that are behind", strings.Join(c.differ, ", ")))
-	}
-}
-
-// Stands adds to the health of a node that is not active. It is ready while it can pass connections. A node
-// that takes the place of another one needs some time, in which connections wait.
-func (c *Cluster) Stands(active string, h *part.Health) {
-	c.Look(h)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.taker == nil:
-		h.Reasons = append(h.Reasons, fmt.Sprintf("node %s is active, and this one stands by", active))
-	case time.Since(c.reached) > c.grace:
-		h.Reasons = append(h.Reasons, fmt.Sprintf("node %s is active, and this one cannot pass connections to it: %v", active, c.refused))
-	default:
-		h.Warnings = append(h.Warnings, fmt.Sprintf("node %s is active; this one passes connections to it", active))
 	}
 }
 
