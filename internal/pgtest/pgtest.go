@@ -172,28 +172,12 @@ func (s *Server) Own(dir string) error {
 
 // Start starts a server that was stopped or killed, and waits until it can be used.
 func (s *Server) Start() error {
-	postgres, err := program("postgres")
-	if err != nil {
-		return err
-	}
-	// The shell ends the server when this process ends, however that happens.
-	const script = `"$@" & server=$!; read line; kill -INT $server; wait $server`
-	args := []string{"-c", script, "sh", postgres, "-D", s.data(), "-k", s.dir, "-h", s.options.Address}
-	for _, setting := range s.options.Settings {
-		args = append(args, "-c", setting)
-	}
-	late := time.Now().Add(patience)
-	for {
-		s.cmd = s.command("/bin/sh", args...)
-		s.output.Reset()
-		s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
-		if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+	for late := time.Now().Add(patience); ; {
+		if err := s.launch(); err != nil {
 			return err
 		}
-		if err = s.options.Launch(s.cmd); err != nil {
-			return err
-		}
-		if err = s.wait(late); err == nil {
+		err := s.wait(late)
+		if err == nil {
 			return nil
 		}
 		s.Stop()
@@ -201,6 +185,28 @@ func (s *Server) Start() error {
 			return fmt.Errorf("%w: %s", err, s.output.String())
 		}
 	}
+}
+
+// launch starts the process of the server.
+func (s *Server) launch() error {
+	postgres, err := program("postgres")
+	if err != nil {
+		return err
+	}
+	// The shell ends the server when this process ends, however that happens. A server that has just begun
+	// ignores the signal.
+	const script = `"$@" & server=$!; read line; while kill -INT $server 2>/dev/null; do sleep 0.2; done; wait $server`
+	args := []string{"-c", script, "sh", postgres, "-D", s.data(), "-k", s.dir, "-h", s.options.Address}
+	for _, setting := range s.options.Settings {
+		args = append(args, "-c", setting)
+	}
+	s.cmd = s.command("/bin/sh", args...)
+	s.output.Reset()
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	return s.options.Launch(s.cmd)
 }
 
 // wait waits until the server can be used. After a kill it may refuse to start for a moment, because

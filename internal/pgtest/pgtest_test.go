@@ -1,0 +1,33 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAServerThatHasJustBegunIsStopped(t *testing.T) {
+	s, err := New("")
+	Must(t, err)
+	defer func() { _ = s.Close() }()
+	s.Stop()
+	for range 3 {
+		if err := s.launch(); err != nil {
+			t.Fatal(err)
+		}
+		stopped := make(chan struct{})
+		go func() {
+			s.Stop()
+			close(stopped)
+		}()
+		select {
+		case <-stopped:
+		case <-time.After(patience):
+			t.Fatal("it goes on")
+		}
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
