@@ -44,7 +44,8 @@ func (s *scene) replaceActive(ctx context.Context) error {
 	return s.replace(ctx, p)
 }
 
-// replace starts a node, drains another one, and waits until a node is active.
+// replace starts a node, takes another one from the balancer and drains it, and waits until a node is active.
+// A node that drains refuses new connections over TCP, and does not answer those over QUIC.
 func (s *scene) replace(ctx context.Context, old *cluster.Process) error {
 	p, err := s.hub.Add(s.swpd)
 	if err != nil {
@@ -54,11 +55,11 @@ func (s *scene) replace(ctx context.Context, old *cluster.Process) error {
 		return err
 	}
 	began := time.Now()
-	s.say("%s has started; %s is drained", p.Name, old.Name)
+	s.say("%s has started; %s gets no new connections, and is drained", p.Name, old.Name)
+	s.hub.Remove(old)
 	if err := s.within(ctx, old.Drain); err != nil {
 		return err
 	}
-	s.hub.Remove(old)
 	s.say("%s has ended after %.1f s", old.Name, time.Since(began).Seconds())
 	return s.follow(ctx)
 }
