@@ -149,10 +149,13 @@ func (p Place) ending(ctx context.Context) ending {
 	}
 }
 
-// dial makes one attempt.
+// dial makes one attempt, which ends with the service of the place.
 func (p *Passer) dial(ctx context.Context, at Place, multiplexed bool, h hello) (_ transport.Conn, s transport.Stream, final bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
+	if at.Until != nil {
+		defer context.AfterFunc(at.Until, cancel)()
+	}
 	credentials := trusting(p.Own, at.Certificate)
 	policy := &transport.Policy{Credentials: func() *transport.Credentials { return credentials }, Expect: identityOf(at.Name)}
 	var conn transport.Conn

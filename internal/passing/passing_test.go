@@ -245,6 +245,52 @@ func TestANewConnectionWaitsUntilAProcessTakesIt(t *testing.T) {
 	})
 }
 
+// A process that has ended answers nothing over QUIC, and an attempt to reach it has five seconds.
+func TestAnAttemptEndsWhenAnotherProcessTakesConnections(t *testing.T) {
+	both(t, func(t *testing.T, kind string) {
+		r := newRig(t)
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		udp, err := net.ListenPacket("udp", tcp.Addr().String())
+		must(t, err)
+		until, replaced := context.WithCancel(t.Context())
+		defer replaced()
+		done := make(chan struct{}, 2)
+		go func() {
+			if c, err := tcp.Accept(); err == nil {
+				replaced()
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+			}
+			done <- struct{}{}
+		}()
+		go func() {
+			if _, _, err := udp.ReadFrom(make([]byte, 2000)); err == nil {
+				replaced()
+			}
+			done <- struct{}{}
+		}()
+		defer func() {
+			_, _ = tcp.Close(), udp.Close()
+			<-done
+			<-done
+		}()
+		next := r.passer.Place
+		r.passer.Place = func() (passing.Place, bool) {
+			place, ok := next()
+			if until.Err() == nil {
+				place.Address, place.Until = tcp.Addr().String(), until
+			}
+			return place, ok
+		}
+		began := time.Now()
+		r.pair(kind)
+		if took := time.Since(began); took >= 5*time.Second {
+			t.Errorf("the connection waited for %v", took)
+		}
+	})
+}
+
 func TestAConnectionThatNobodyTakesEnds(t *testing.T) {
 	r := newRig(t)
 	r.passer.Patience = time.Millisecond
