@@ -54,6 +54,7 @@ func (c *cluster) node(name string, more ...func(*Options)) (r *running, serves 
 	serving := make(chan struct{})
 	r = startIn(c.t, c.dir, c.yaml, func(o *Options) {
 		o.Config.Cluster.Node, o.Config.Data = name, filepath.Join(c.dir, name)
+		o.Read = nil // the file names no node
 		ready := o.Ready
 		here := sync.OnceFunc(func() {
 			lines, err := os.ReadFile(o.AddrFile)
@@ -231,11 +232,20 @@ func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
 	}
 }
 
-func TestTwoNodesWithOneNameAreNamed(t *testing.T) {
+func TestASecondProcessWithTheNameOfANodeDisturbsNothing(t *testing.T) {
 	c := newCluster(t, "")
 	first, _ := c.node("first")
-	c.node("first", func(o *Options) { o.Config.Data += "-2" })
-	until(t, first, "no warning", func(s Status) bool {
-		return slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "another process has the name first") })
+	other, _ := c.node("other")
+	until(t, other, "a node is not ready", func(s Status) bool { return s.Ready })
+	same, _ := c.node("first", func(o *Options) { o.Config.Data += "-2" })
+	until(t, same, "the second process is ready", func(s Status) bool {
+		return slices.ContainsFunc(s.Reasons, func(w string) bool { return strings.Contains(w, "another process has the name first") })
 	})
+	same.await("another process has the name of this node")
+	for _, address := range other.addrs {
+		other.mustDial(address)
+	}
+	if s := statusOf(t, first); !s.Ready || len(s.Warnings) > 0 || len(s.Cluster.Nodes) != 2 {
+		t.Fatalf("%+v %+v", s.Health, s.Cluster)
+	}
 }

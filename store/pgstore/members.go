@@ -42,8 +42,8 @@ type Members struct {
 	conn    *pgx.Conn
 }
 
-// ErrReplaced is the error of Members.Beat if another process, which started later, has the name.
-var ErrReplaced = errors.New("pgstore: another process has the name of this member")
+// ErrTaken is the error of Members.Beat while another process that is alive has the name.
+var ErrTaken = errors.New("pgstore: another process has the name of this member")
 
 // NewMembers returns the members of the database that options name by DSN, and of its Node. It does not
 // connect.
@@ -58,11 +58,11 @@ func NewMembers(o Options) (*Members, error) {
 }
 
 const (
-	// A name belongs to the process that started last, or to one that follows a silent one.
+	// A name belongs to one process until that is silent.
 	beatMember = `INSERT INTO member AS m VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())
 		ON CONFLICT (name) DO UPDATE SET process = EXCLUDED.process, address = EXCLUDED.address, certificate = EXCLUDED.certificate,
 			version = EXCLUDED.version, config = EXCLUDED.config, started = EXCLUDED.started, seen = EXCLUDED.seen
-		WHERE m.process = EXCLUDED.process OR m.started <= EXCLUDED.started OR m.seen < clock_timestamp() - $8::interval`
+		WHERE m.process = EXCLUDED.process OR m.seen < clock_timestamp() - $8::interval`
 	dropMembers = `DELETE FROM member WHERE seen < clock_timestamp() - $1::interval`
 	// The heartbeat of the node decides, because a process that ended leaves its row.
 	selectMembers = `SELECT name, address, certificate, version, config, started,
@@ -73,7 +73,7 @@ const (
 )
 
 // Beat is a sign of life of a member. Silent and Active of it are not used. It returns all members, in
-// the order of their names. The error is ErrReplaced if another process has the name, a
+// the order of their names. The error is ErrTaken if another process has the name, a
 // store.ErrUnavailable if the database cannot be reached, or has no tables yet.
 func (m *Members) Beat(ctx context.Context, own Member) (list []Member, err error) {
 	err = m.use(ctx, func(ctx context.Context, c *pgx.Conn) error {
@@ -103,7 +103,7 @@ func (m *Members) Beat(ctx context.Context, own Member) (list []Member, err erro
 			return nil
 		})
 		if err == nil && beat.RowsAffected() == 0 {
-			return ErrReplaced
+			return ErrTaken
 		}
 		return err
 	})
@@ -146,7 +146,7 @@ func (m *Members) use(ctx context.Context, work func(context.Context, *pgx.Conn)
 		}
 	}
 	err := work(ctx, m.conn)
-	if err == nil || errors.Is(err, ErrReplaced) {
+	if err == nil || errors.Is(err, ErrTaken) {
 		return err
 	}
 	_ = m.conn.Close(ctx)

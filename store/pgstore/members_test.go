@@ -49,25 +49,29 @@ func TestMembersSeeEachOtherAndWhoHasTheNode(t *testing.T) {
 	pgtest.Must(t, a.Close("a"))
 }
 
-func TestANameBelongsToTheProcessThatStartedLast(t *testing.T) {
+func TestANameBelongsToOneProcessUntilThatIsSilent(t *testing.T) {
 	dsn := database(t)
 	open(t, pgstore.Options{DSN: dsn})
-	old, later := members(t, dsn), members(t, dsn)
-	m := pgstore.Member{Name: "a", Address: "old", Started: time.Now()}
-	if _, err := old.Beat(t.Context(), m); err != nil {
+	first, second := members(t, dsn), members(t, dsn)
+	one := pgstore.Member{Name: "a", Address: "first", Started: time.Now()}
+	two := pgstore.Member{Name: "a", Address: "second", Started: one.Started.Add(time.Second)}
+	if _, err := first.Beat(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}
-	n := pgstore.Member{Name: "a", Address: "new", Started: m.Started.Add(time.Second)}
-	if _, err := later.Beat(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
-	list, err := old.Beat(t.Context(), m)
-	if !errors.Is(err, pgstore.ErrReplaced) || len(list) != 1 || list[0].Address != "new" {
+	list, err := second.Beat(t.Context(), two)
+	if !errors.Is(err, pgstore.ErrTaken) || len(list) != 1 || list[0].Address != "first" {
 		t.Fatal(list, err)
 	}
-	pgtest.Must(t, old.Close("a"))
-	if list, err = later.Beat(t.Context(), n); err != nil || len(list) != 1 {
-		t.Fatal("the end of the old process removed the new one", list, err)
+	execute(t, dsn, "UPDATE swp.member SET seen = seen - interval '1 minute'")
+	if list, err = second.Beat(t.Context(), two); err != nil || list[0].Address != "second" {
+		t.Fatal(list, err)
 	}
-	pgtest.Must(t, later.Close("a"))
+	if _, err = first.Beat(t.Context(), one); !errors.Is(err, pgstore.ErrTaken) {
+		t.Fatal(err)
+	}
+	pgtest.Must(t, first.Close("a"))
+	if list, err = second.Beat(t.Context(), two); err != nil || len(list) != 1 {
+		t.Fatal("the end of the other process removed this one", list, err)
+	}
+	pgtest.Must(t, second.Close("a"))
 }

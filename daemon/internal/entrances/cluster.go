@@ -41,7 +41,8 @@ type Cluster struct {
 	mu      sync.Mutex
 	members []pgstore.Member
 	read    time.Time          // when members was read
-	fault   error              // why it could not be read last
+	free    time.Time          // when this node had its name last
+	double  bool               // another process has the name, and does not fall silent
 	reached time.Time          // when the active node took a connection last
 	refused error              // why it did not since
 	active  string             // certificate of the node that connections are passed to
@@ -75,7 +76,7 @@ type ClusterOptions struct {
 
 // JoinCluster opens cluster.address, and has this node listed. It takes no connections yet.
 func JoinCluster(o ClusterOptions) (*Cluster, error) {
-	c := &Cluster{o: o, started: time.Now(), grace: replaced, refused: errors.New("not asked yet")}
+	c := &Cluster{o: o, started: time.Now(), free: time.Now(), grace: replaced, refused: errors.New("not asked yet")}
 	var err error
 	if c.node, err = o.Config.NodeName(); err != nil {
 		return nil, err
@@ -138,10 +139,13 @@ func (c *Cluster) address() string {
 func (c *Cluster) learn(list []pgstore.Member, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if errors.Is(err, pgstore.ErrReplaced) && !errors.Is(c.fault, pgstore.ErrReplaced) {
+	switch {
+	case !errors.Is(err, pgstore.ErrTaken):
+		c.free, c.double = time.Now(), false
+	case !c.double && time.Since(c.free) > pgstore.Silence+pgstore.MemberPace: // a process that was killed has its name for a while
+		c.double = true
 		c.o.Log.Error("another process has the name of this node; give each node a name of its own", zap.String("node", c.node))
 	}
-	c.fault = err
 	if list == nil {
 		return
 	}
@@ -297,8 +301,8 @@ func (c *Cluster) Retire() {
 func (c *Cluster) Look(h *part.Health) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if errors.Is(c.fault, pgstore.ErrReplaced) {
-		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: another process has the name %s of this node, and other nodes see that one; give each node a name of its own", c.node))
+	if c.double {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("cluster: another process has the name %s of this node, and is alive; give each node a name of its own", c.node))
 	}
 	if len(c.differ) > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files, and reload or restart those that are behind", strings.Join(c.differ, ", ")))
