@@ -20,8 +20,11 @@ import (
 // ErrMissing says that there can be no hosts, and why.
 var ErrMissing = errors.New("netcut: no hosts")
 
-// insideVariable tells a program that it runs in a network for tests.
-const insideVariable = "SWP_NETCUT_INSIDE"
+// outsideVariable tells a program the network of the machine, in which it does not run.
+const outsideVariable = "SWP_NETCUT_OUTSIDE"
+
+// ownNetwork is a link that names the network of this process.
+const ownNetwork = "/proc/self/ns/net"
 
 // network is what Run has found.
 var network struct {
@@ -37,11 +40,12 @@ const here = "192.0.2.1"
 // it. It starts the program again for that. Where this is not permitted, or the program ip is missing,
 // the tests run in the network of the machine, and NewHost fails.
 func Run(tests func() int) int {
-	if os.Getenv(insideVariable) != "" {
+	own, _ := os.Readlink(ownNetwork)
+	if outside := os.Getenv(outsideVariable); outside != "" && outside != own {
 		network.missing = route()
 		return tests()
 	}
-	status, err := inside()
+	status, err := inside(own)
 	if err != nil {
 		network.missing = fmt.Errorf("%w: %w", ErrMissing, err)
 		return tests()
@@ -50,7 +54,7 @@ func Run(tests func() int) int {
 }
 
 // inside runs this program in a new network.
-func inside() (status int, err error) {
+func inside(outside string) (status int, err error) {
 	if _, err := exec.LookPath("ip"); err != nil {
 		return 0, err
 	}
@@ -59,7 +63,7 @@ func inside() (status int, err error) {
 		return 0, err
 	}
 	cmd := exec.Command(path, os.Args[1:]...) //nolint:gosec // this program
-	cmd.Env = append(os.Environ(), insideVariable+"=yes")
+	cmd.Env = append(os.Environ(), outsideVariable+"="+outside)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes at the end of the thread
@@ -78,7 +82,7 @@ func inside() (status int, err error) {
 // route makes this process the router of hosts.
 func route() error {
 	var err error
-	if network.home, err = os.Open("/proc/self/ns/net"); err == nil {
+	if network.home, err = os.Open(ownNetwork); err == nil {
 		err = errors.Join(ip("link", "set", "lo", "up"), ip("addr", "add", here+"/32", "dev", "lo"),
 			os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0))
 	}
