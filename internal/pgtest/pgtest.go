@@ -54,6 +54,7 @@ type Server struct {
 	as      *syscall.Credential
 	stdin   io.Closer
 	cmd     *exec.Cmd
+	ended   chan struct{} // closed when cmd has ended
 	output  bytes.Buffer
 }
 
@@ -195,7 +196,9 @@ func (s *Server) launch() error {
 	}
 	// The shell ends the server when this process ends, however that happens. A server that has just begun
 	// ignores the signal.
-	const script = `"$@" & server=$!; read line; while kill -INT $server 2>/dev/null; do sleep 0.2; done; wait $server`
+	const script = `exec 3<&0; "$@" & server=$!
+		{ read line <&3; while kill -INT $server; do sleep 0.2; done; } >/dev/null 2>&1 &
+		wait $server`
 	args := []string{"-c", script, "sh", postgres, "-D", s.data(), "-k", s.dir, "-h", s.options.Address}
 	for _, setting := range s.options.Settings {
 		args = append(args, "-c", setting)
@@ -206,7 +209,16 @@ func (s *Server) launch() error {
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return err
 	}
-	return s.options.Launch(s.cmd)
+	if err = s.options.Launch(s.cmd); err != nil {
+		return err
+	}
+	cmd, ended := s.cmd, make(chan struct{})
+	s.ended = ended
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	return nil
 }
 
 // wait waits until the server can be used. After a kill it may refuse to start for a moment, because
@@ -222,10 +234,11 @@ func (s *Server) wait(late time.Time) error {
 		if err == nil || time.Now().After(late) {
 			return err
 		}
-		if _, failed := os.Stat(filepath.Join(s.data(), "postmaster.pid")); failed != nil && time.Now().Add(patience-time.Second).After(late) {
-			return err // it has ended
+		select {
+		case <-s.ended:
+			return err
+		case <-time.After(20 * time.Millisecond):
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -265,7 +278,7 @@ func (s *Server) Kill() error {
 func (s *Server) Stop() {
 	if s.cmd != nil {
 		_ = s.stdin.Close()
-		_ = s.cmd.Wait()
+		<-s.ended
 		s.cmd = nil
 	}
 }

@@ -31,3 +31,17 @@ func TestAServerThatHasJustBegunIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestAServerThatWasKilledStartsAgain(t *testing.T) {
+	s, err := New("")
+	Must(t, err)
+	defer func() { _ = s.Close() }()
+	for range 3 {
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
