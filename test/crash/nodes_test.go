@@ -97,7 +97,7 @@ func newNodes(t *testing.T, extra string) *nodes {
 	if err := os.Mkdir(place, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n.rig = newRigOf(t, t.TempDir(), pki, "data", fmt.Sprintf(
+	n.rig = newRigOf(t, keptDir(t, "nodes"), pki, "data", fmt.Sprintf(
 		"store: 'postgres:///postgres?host=%s,%s&user=postgres&target_session_attrs=read-write'\ncluster: {artifacts: %s}\n",
 		n.primary.Host(), n.standby.Host(), place)+extra)
 	t.Cleanup(func() {
