@@ -128,6 +128,7 @@ func TestST01NodesHaveAStoreInTurn(t *testing.T) {
 			events[luck.IntN(len(events))]()
 		}
 	}
+	o.until("the last process heeds a signal", func(ops []porcupine.Operation) bool { return count(ops, o.next.Name, didTake, endHeld) > 0 })
 	for _, s := range []*series{o.next, o.active} { // the other order would have the next one begin
 		o.signal(s, syscall.SIGTERM)
 		o.leave(s)
