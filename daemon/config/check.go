@@ -172,14 +172,18 @@ func (c *Config) checkListeners(p *problems) {
 		}
 		taken[at] = key
 	}
-	for _, one := range []struct{ key, address string }{{"admin", c.Admin.Address}, {"http.address", c.HTTP.Address}, {"health", c.Health}, {"metrics.address", c.Metrics.Address}} {
+	for _, one := range []struct{ key, network, address string }{
+		{"admin", "tcp", c.Admin.Address}, {"http.address", "tcp", c.HTTP.Address}, {"health", "tcp", c.Health},
+		{"metrics.address", "tcp", c.Metrics.Address}, {"cluster.address", "tcp", c.Cluster.Address}, {"cluster.address", "udp", c.Cluster.Address},
+	} {
 		if _, port, err := net.SplitHostPort(one.address); err != nil || port == "0" {
 			continue
 		}
-		if other, ok := taken["tcp "+one.address]; ok {
-			p.add(one.key, "%s is the same port as %s", one.address, other)
+		at := one.network + " " + one.address
+		if other, ok := taken[at]; ok {
+			p.add(one.key, "%s is the same %s port as %s", one.address, one.network, other)
 		}
-		taken["tcp "+one.address] = one.key
+		taken[at] = one.key
 	}
 }
 
@@ -187,7 +191,7 @@ func (c *Config) checkHealth(p *problems) {
 	if c.Health == AdminOff {
 		return
 	}
-	if _, err := checkHostPort(c.Health, "0.0.0.0:7781"); err != nil {
+	if _, err := checkHostPort(c.Health, "0.0.0.0:7781, or off"); err != nil {
 		p.add("health", "%v", err)
 	}
 }
@@ -196,7 +200,7 @@ func (c *Config) checkHealth(p *problems) {
 func checkHostPort(address, example string) (host string, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", fmt.Errorf("%.200q is not host:port; set one such as %s, or off", address, example)
+		return "", fmt.Errorf("%.200q is not host:port; set one such as %s", address, example)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", fmt.Errorf("port %.16q, want 0 to 65535", port)
@@ -215,7 +219,7 @@ func CheckAdmin(address string) error {
 		}
 		return nil
 	}
-	host, err := checkHostPort(address, "127.0.0.1:7780")
+	host, err := checkHostPort(address, "127.0.0.1:7780, or off")
 	if err != nil {
 		return err
 	}

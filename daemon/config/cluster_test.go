@@ -36,12 +36,17 @@ func TestOP05BadSharedStoresAreRefused(t *testing.T) {
 		"an unknown parameter":    {shared + "cluster: {artifacts: 's3://bucket?endpoint=http://a&secure=1'}\n", `cluster.artifacts: has the unknown parameter "secure"`},
 		"no endpoint":             {shared + "cluster: {artifacts: 's3://bucket'}\n", `cluster.artifacts: is no bucket`},
 		"an endpoint of a file":   {shared + "cluster: {artifacts: 's3://bucket?endpoint=file:///x'}\n", `cluster.artifacts: "file:///x" is not an absolute http`},
+		"an address alone":        {"cluster: {address: '10.0.0.1:7783'}\n", `cluster.address: is for nodes that share a store`},
+		"an address without port": {shared + "cluster: {artifacts: /srv, address: here}\n", `cluster.address: "here" is not host:port; set one such as 10.0.0.1:7783`},
+		"an address of all hosts": {shared + "cluster: {artifacts: /srv, address: '[::]:1'}\n", `cluster.address: "[::]:1" has no host`},
+		"an address of health":    {shared + "health: 127.0.0.1:1\ncluster: {artifacts: /srv, address: '127.0.0.1:1'}\n", `cluster.address: 127.0.0.1:1 is the same tcp port as health`},
+		"an address of QUIC":      {shared + "listeners: [{address: 'swp+quic://127.0.0.1:1'}]\ncluster: {artifacts: /srv, address: '127.0.0.1:1'}\n", `cluster.address: 127.0.0.1:1 is the same udp port as listeners[0].address`},
 		"a secret in a place":     {shared + "cluster: {artifacts: 's3://key:secret@bucket'}\n", `cluster.artifacts: is no bucket`},
 	} {
 		if _, err := load(t, dir(t), tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the error has the secret: %v", name, err)
+		} else if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "or off") {
+			t.Errorf("%s: the error has a secret, or a value that is not possible: %v", name, err)
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (c *Config) checkHTTPAddress(p *problems) {
 	if h.Address == HTTPOff {
 		return
 	}
-	host, err := checkHostPort(h.Address, "127.0.0.1:7790")
+	host, err := checkHostPort(h.Address, "127.0.0.1:7790, or off")
 	if err != nil {
 		p.add("http.address", "%v", err)
 		return

@@ -12,7 +12,7 @@ func TestHTTPIsChecked(t *testing.T) {
 		"address":       {"http: {address: here, anonymous: me}\n", `http.address: "here" is not host:port`},
 		"port":          {"http: {address: '127.0.0.1:http', anonymous: me}\n", `http.address: port "http"`},
 		"nobody":        {"http: {address: '127.0.0.1:0'}\n", "http.callers: is empty and http.anonymous not set"},
-		"that of admin": {"admin: 127.0.0.1:7790\nhttp: {address: '127.0.0.1:7790', anonymous: me}\n", "http.address: 127.0.0.1:7790 is the same port as admin"},
+		"that of admin": {"admin: 127.0.0.1:7790\nhttp: {address: '127.0.0.1:7790', anonymous: me}\n", "http.address: 127.0.0.1:7790 is the same tcp port as admin"},
 		"plain text":    {"http: {address: '0.0.0.0:7790', callers: {a: {tokens: [" + hash + "]}}}\n", "http.address: 0.0.0.0:7790 can be reached from other machines"},
 		"no host":       {"http: {address: '0.0.0.0:7790', callers: {a: {tokens: [" + hash + "]}}}\n", "http.hosts: is empty"},
 		"everybody":     {"http: {address: '0.0.0.0:7790', anonymous: me}\n", "http.anonymous: lets everybody in"},

@@ -25,7 +25,7 @@ func (c *Config) checkMetrics(p *problems) {
 		}
 		return
 	}
-	if _, err := checkHostPort(m.Address, "0.0.0.0:7782"); err != nil {
+	if _, err := checkHostPort(m.Address, "0.0.0.0:7782, or off"); err != nil {
 		p.add("metrics.address", "%v", err)
 	}
 	make(credentials).check(p, "metrics", "metrics", m.Caller())

@@ -424,7 +424,7 @@ func TestTheSchemaRefusesTheConfigurationsThatTheDecoderRefuses(t *testing.T) {
 }
 
 // fragments are beginnings of YAML examples in documents without a whole configuration.
-var fragments = []string{"scrape_configs:", "    members:", "    - {", "# east.yaml\nimage:"}
+var fragments = []string{"scrape_configs:", "    members:", "    - {", "# east.yaml\nimage:", "replicas:"}
 
 // configurations returns the examples of documents, scripts and tests, by where they are, and
 // whether they are files of partners.
