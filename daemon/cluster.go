@@ -175,9 +175,11 @@ func (s *standing) status() Status {
 	if s.http != nil {
 		url = fronts.URLOf(&d.config.HTTP, s.http.Addr())
 	}
+	cluster := d.cluster.Status()
+	cluster.Stands = true
 	return Status{
 		Health: s.look(), Version: d.opts.Version, Identity: d.credentials.Identity(), Config: absolute(d.config.Source), Started: d.started,
 		Addresses: d.listeners.Addresses(), HTTP: url, Probes: d.probes.address(), NotAfter: d.credentials.NotAfter(), Store: storage.Describe(d.config),
-		Certificates: []identity.Info{d.credentials.Certificate()}, Cluster: d.cluster.Status(),
+		Certificates: []identity.Info{d.credentials.Certificate()}, Cluster: cluster,
 	}
 }

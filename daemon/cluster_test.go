@@ -168,7 +168,10 @@ func TestANewConnectionWaitsWhileTheActiveNodeIsReplaced(t *testing.T) {
 	second, _ := c.node("second")
 	third, _ := c.node("third")
 	for _, r := range []*running{second, third} {
-		until(t, r, "a node is not ready", func(s Status) bool { return s.Ready })
+		until(t, r, "a node is not ready", func(s Status) bool { return s.Ready && s.Cluster.Stands })
+	}
+	if statusOf(t, first).Cluster.Stands {
+		t.Error("the active node says that it stands by")
 	}
 	if err := first.end(); err != nil {
 		t.Fatal(err)

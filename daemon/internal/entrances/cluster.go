@@ -187,9 +187,10 @@ func (c *Cluster) trusted() (list [][]byte) {
 
 // ClusterStatus describes the nodes that share a store.
 type ClusterStatus struct {
-	Node   string        `json:"node"`   // that answers
-	Active string        `json:"active"` // empty: none is known
-	Passed int64         `json:"passed"` // connections that the node passes to the active one
+	Node   string        `json:"node"`      // that answers
+	Active string        `json:"active"`    // empty: none is known
+	Stands bool          `json:"stands_by"` // it does so; Active can be behind by a second
+	Passed int64         `json:"passed"`    // connections that the node passes to the active one
 	Nodes  []ClusterNode `json:"nodes"`
 
 	SilentAfter float64 `json:"silent_after_seconds"` // without a sign of life a node counts as dead
@@ -303,6 +304,9 @@ func (c *Cluster) Look(h *part.Health) {
 	defer c.mu.Unlock()
 	if c.double {
 		h.Reasons = append(h.Reasons, fmt.Sprintf("cluster: another process has the name %s of this node, and is alive; give each node a name of its own", c.node))
+	}
+	if age := time.Since(c.read); !c.read.IsZero() && age > pgstore.Silence {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: the list of nodes is %.0f s old, because the database does not answer", age.Seconds()))
 	}
 	if len(c.differ) > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files, and reload or restart those that are behind", strings.Join(c.differ, ", ")))

@@ -134,3 +134,15 @@ func TestPassedConnectionsEndWhenTheActiveNodeCannotBeReached(t *testing.T) {
 		t.Fatal("connections stay")
 	}
 }
+
+func TestANodeWarnsOfAListOfNodesThatItCannotRead(t *testing.T) {
+	c := Cluster{read: time.Now().Add(-time.Minute)}
+	var h part.Health
+	if c.Look(&h); len(h.Warnings) != 1 || !strings.HasPrefix(h.Warnings[0], "cluster: the list of nodes is 60 s old, because the database does not answer") {
+		t.Errorf("%q", h.Warnings)
+	}
+	c.read, h.Warnings = time.Now(), nil
+	if c.Look(&h); len(h.Warnings) > 0 {
+		t.Errorf("after less than the silence of a node: %q", h.Warnings)
+	}
+}

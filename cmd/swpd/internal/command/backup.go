@@ -151,7 +151,7 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 	if b.conf.Admin.Address == config.AdminOff {
 		return errNotRunning // if it does, its store is in use
 	}
-	admin, _, err := askStatus("", b.config)
+	admin, err := askActive("", b.config)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errNotRunning

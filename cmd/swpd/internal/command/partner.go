@@ -149,7 +149,7 @@ func giveTo(file string, like fs.FileInfo, mode fs.FileMode) error {
 
 // tell has the swpd that runs with the configuration reload it, and says what came of it.
 func (p *partners) tell(out io.Writer) error {
-	admin, _, err := askStatus("", p.file)
+	admin, err := askActive("", p.file)
 	if err != nil {
 		_, _ = fmt.Fprintf(out, "no running swpd was told (%v); one that runs finds the change within two seconds, and the next start reads it\n", err)
 		return nil

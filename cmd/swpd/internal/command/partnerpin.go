@@ -74,7 +74,7 @@ Exit codes: 0; 1 if a pinned tool has changed or is gone, or if the tools cannot
 
 // tools asks the running swpd for the tools of a partner.
 func (p *partners) tools(name string) (list []daemon.PinnedTool, err error) {
-	admin, _, err := askStatus("", p.file)
+	admin, err := askActive("", p.file)
 	if err != nil {
 		return nil, err
 	}

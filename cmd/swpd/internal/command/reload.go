@@ -41,7 +41,7 @@ reached; 4, a key takes effect at the next start.`,
 	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		admin, _, err := askStatus(*at, *file)
+		admin, err := askActive(*at, *file)
 		if err != nil {
 			return err
 		}

@@ -161,6 +161,18 @@ func askStatus(at, file string) (admin string, s *daemon.Status, err error) {
 	return admin, s, nil
 }
 
+// askActive is askStatus for a request that a node that stands by refuses.
+func askActive(at, file string) (admin string, err error) {
+	admin, s, err := askStatus(at, file)
+	if err != nil {
+		return "", err
+	}
+	if c := s.Cluster; c != nil && c.Stands {
+		return "", fmt.Errorf("node %s stands by; ask the active node (%s)", c.Node, cmp.Or(c.Active, "none is known"))
+	}
+	return admin, nil
+}
+
 // sameFile reports whether two names are those of one file.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
@@ -293,8 +305,9 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 	row("store", "%s", s.Store)
 	if c := s.Cluster; c != nil {
 		row("cluster", "this is node %s of %d, and %s is active; swpd status --cluster shows them", c.Node, len(c.Nodes), cmp.Or(c.Active, "none"))
-		if c.Active != c.Node {
+		if c.Stands {
 			row("", "connections that it passes to the active node: %d", c.Passed)
+			return w.Flush()
 		}
 	}
 	row("sessions", "%d", s.Sessions)

@@ -3,13 +3,42 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/slimwire/swp/daemon"
 )
+
+func TestANodeThatStandsByIsNotAskedToAct(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "swpd.yaml")
+	swpd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status" {
+			t.Error(r.URL.Path, "was asked for")
+		}
+		_ = json.NewEncoder(w).Encode(daemon.Status{Config: file, Cluster: &daemon.ClusterStatus{Node: "b", Active: "b", Stands: true}})
+	}))
+	defer swpd.Close()
+	if err := os.WriteFile(file, []byte("admin: "+swpd.Listener.Addr().String()+"\ndata: "+t.TempDir()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"reload", "backup " + t.TempDir(), "store topics", "store dead retry x 31"} {
+		var out, errs bytes.Buffer
+		code := Main("v1", append(strings.Fields(line), "--config", file), &out, &errs)
+		if want := "swpd: node b stands by; ask the active node (b)\n"; code != 1 || out.Len() > 0 || errs.String() != want {
+			t.Errorf("%s: exit status %d, %q, %q, want 1 and %q", line, code, out.String(), errs.String(), want)
+		}
+	}
+}
 
 func TestFollowingGoesOnWhenSwpdDoesNotAnswer(t *testing.T) {
 	for clear, want := range map[bool][2]string{

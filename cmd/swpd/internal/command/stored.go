@@ -56,7 +56,7 @@ at its admin listener. Patterns are those of the access rules. A page has at mos
 		for field, pattern := range filters {
 			query.Set(field, *pattern)
 		}
-		admin, _, err := askStatus(*at, *file)
+		admin, err := askActive(*at, *file)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ and the row.`,
 				return err
 			}
 		}
-		admin, _, err := askStatus(*at, *file)
+		admin, err := askActive(*at, *file)
 		if err != nil {
 			return err
 		}
