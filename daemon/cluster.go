@@ -33,6 +33,7 @@ type standing struct {
 	end    context.CancelFunc            // nil: it never stood by
 	latest atomic.Pointer[config.Config] // as last read
 	work   sync.WaitGroup
+	left   atomic.Bool // it is about to end
 }
 
 // joinCluster has this node listed among those that share its store.
@@ -102,8 +103,8 @@ func (s *standing) open() error {
 	certificates := newReloader(d.config, read, []part.Section{identity.Section(later(&d.credentials), func() string { return d.credentials.State() })}, d.log)
 	certificates.signal, certificates.identity, certificates.hold = d.opts.Reload, d.credentials.Identity, func() {}
 	s.work.Go(func() { certificates.Serve(ctx) })
-	d.admin.handle(s.handler())
 	if !d.cluster.Entered() {
+		d.admin.handle(s.handler())
 		return nil
 	}
 	if err := d.listeners.Listen(); err != nil {
@@ -115,8 +116,27 @@ func (s *standing) open() error {
 			return entrances.ListenError("http.address", at, err)
 		}
 	}
+	d.admin.handle(s.handler())
 	d.cluster.Pass(d.listeners, s.http)
 	return d.writeAddrFile()
+}
+
+// leave ends a node that stands by, before it became active: peers whose connections it passes get their
+// answers, and connect elsewhere.
+func (s *standing) leave() {
+	d := s.d
+	if s.end == nil || !d.cluster.Entered() {
+		return
+	}
+	s.left.Store(true)
+	d.log.Info("stopping", zap.Int64("passed", d.cluster.Status().Passed), zap.Duration("at_most", d.opts.Drain))
+	ctx, cancel := d.drainTime()
+	defer cancel()
+	_ = d.listeners.Close()
+	if s.http != nil {
+		_ = s.http.Close()
+	}
+	d.cluster.Leave(ctx)
 }
 
 // rise ends the standing by. The sockets stay open, and serve the active node.
@@ -129,7 +149,7 @@ func (s *standing) rise() {
 	s.work.Wait()
 	s.d.admin.handle(newStarting(&s.d.health))
 	s.d.health.stands.Store(nil)
-	if s.http != nil {
+	if s.http != nil && !s.left.Load() {
 		_ = s.http.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Time{})
 		s.d.sockets.Keep(s.d.config.HTTP.Address, s.http)
 	}
@@ -146,6 +166,10 @@ func (s *standing) Close() error {
 // look returns the health of a node that stands by.
 func (s *standing) look() Health {
 	v := Health{Reasons: []string{}, Warnings: []string{}}
+	if s.left.Load() {
+		v.Reasons = append(v.Reasons, "stopping")
+		return v
+	}
 	s.d.cluster.Stands(*s.active.Load(), &v)
 	v.Ready = len(v.Reasons) == 0
 	return v

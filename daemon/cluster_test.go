@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/pgtest"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/rpc"
 )
 
 // cluster is an endpoint of several nodes.
@@ -250,5 +253,57 @@ func TestASecondProcessWithTheNameOfANodeDisturbsNothing(t *testing.T) {
 	}
 	if s := statusOf(t, first); !s.Ready || len(s.Warnings) > 0 || len(s.Cluster.Nodes) != 2 {
 		t.Fatalf("%+v %+v", s.Health, s.Cluster)
+	}
+}
+
+// A node that passes connections has to end for each upgrade. It has no answers of its own.
+func TestANodeThatStandsByEndsAfterTheAnswersItPasses(t *testing.T) {
+	c := newCluster(t, httpYAML+"access: {rules: [{identity: '**'}]}\n")
+	begun, release := make(chan struct{}, 8), make(chan struct{})
+	slow := rpc.Method{Detached: func(ctx context.Context, _ *profiles.Request, params []byte, _ func([]byte) error) ([]byte, error) {
+		begun <- struct{}{}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return params, ctx.Err()
+	}}
+	first, _ := c.node("first", func(o *Options) { o.Methods = map[string]rpc.Method{"test.slow": slow} })
+	second, _ := c.node("second")
+	until(t, second, "a node is not ready", func(s Status) bool { return s.Ready })
+	results := make(chan error, 2)
+	var sessions []*session
+	for _, address := range second.addrs[:2] {
+		s := second.mustDial(address)
+		sessions = append(sessions, s)
+		go func() {
+			got, err := rpc.Call(t.Context(), s.Session, "test.slow", []byte("answer"))
+			if err == nil && string(got) != "answer" {
+				err = fmt.Errorf("answer %q", got)
+			}
+			results <- err
+		}()
+		within(t, "the method is not called", begun)
+	}
+	second.stop()
+	for _, s := range sessions {
+		for late := time.Now().Add(patience); s.Leaving().Err() == nil; time.Sleep(10 * time.Millisecond) {
+			_ = echo(t, s) // each call is answered, and refused once the session is drained
+			if time.Now().After(late) {
+				t.Fatal("the peer is not told")
+			}
+		}
+	}
+	close(release)
+	for range sessions {
+		if err := <-results; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := second.end(); err != nil {
+		t.Fatal(err)
+	}
+	if s := statusOf(t, first); !s.Ready || s.Sessions > 0 {
+		t.Fatalf("%+v, %d sessions", s.Health, s.Sessions)
 	}
 }

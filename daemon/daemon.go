@@ -242,15 +242,8 @@ func (d *daemon) stop() error {
 	d.health.phase.Store(int32(draining))
 	d.reloader.ending.Store(true)
 	d.log.Info("stopping", zap.Int("sessions", d.parts.Stats().Sessions), zap.Duration("at_most", d.opts.Drain))
-	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Drain)
+	ctx, cancel := d.drainTime()
 	defer cancel()
-	go func() {
-		select {
-		case <-d.opts.Abort:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	d.reloader.halt(ctx)
 	unfinished := d.parts.Drain(ctx)
 	_ = d.parts.Close() // a part that fails to close has logged it
@@ -265,6 +258,19 @@ func (d *daemon) stop() error {
 	}
 	d.log.Warn("stopped at once")
 	return ErrAborted
+}
+
+// drainTime returns a context that ends with the time for a drain, or with Abort.
+func (d *daemon) drainTime() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Drain)
+	go func() {
+		select {
+		case <-d.opts.Abort:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 func (d *daemon) writeAddrFile() error {

@@ -85,6 +85,9 @@ func (d *daemon) makeBase(ctx context.Context) error {
 		Config: d.config, Log: d.log, Migrate: true, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
 		Standby: stands.begin, Ousted: func(err error) { d.ousted <- err },
 	})
+	if ctx.Err() != nil {
+		stands.leave()
+	}
 	stands.rise()
 	if err != nil {
 		return err

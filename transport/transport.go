@@ -69,6 +69,12 @@ type Bounded interface {
 	TryOpen() (Stream, error)
 }
 
+// Departing is a Conn that another process carries, and that process can end earlier than the peer.
+type Departing interface {
+	// Departing ends when the connection should be drained. The cause does not matter.
+	Departing() context.Context
+}
+
 // Stream is an ordered stream of octets in both directions. One goroutine may
 // read while another writes.
 type Stream interface {

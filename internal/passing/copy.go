@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/transport"
@@ -193,4 +194,40 @@ func release(s transport.Stream) {
 	if r, ok := s.(transport.Releaser); ok {
 		r.Release()
 	}
+}
+
+// quiet notes the last octets of a connection of TCP, whose protocol is not known. One whose last octets
+// are an answer, some time ago, waits for no other answer.
+type quiet struct {
+	at       atomic.Int64 // UnixNano
+	answered atomic.Bool
+}
+
+// idleAfter is the time after the last octets of an answer.
+const idleAfter = time.Second
+
+// endIdle calls end as soon as the connection is idle, unless ended ends before.
+func (q *quiet) endIdle(ended context.Context, end func()) {
+	for !q.answered.Load() || time.Since(time.Unix(0, q.at.Load())) < idleAfter {
+		if !sleep(ended, idleAfter/10) {
+			return
+		}
+	}
+	end()
+}
+
+// observed is a side of such a connection.
+type observed struct {
+	transport.Stream
+	quiet   *quiet
+	answers bool // it is read for answers
+}
+
+func (o observed) Read(p []byte) (int, error) {
+	n, err := o.Stream.Read(p)
+	if n > 0 {
+		o.quiet.at.Store(time.Now().UnixNano())
+		o.quiet.answered.Store(o.answers)
+	}
+	return n, err
 }

@@ -43,6 +43,10 @@ type Passer struct {
 	// Patience is how long a new connection waits for a process that takes it.
 	Patience time.Duration
 
+	// Leaving ends when this process is about to end: connections of TCP end when they are idle. Those
+	// of peers are drained by the process that took them, see Leave. Nil: never.
+	Leaving context.Context
+
 	// Write is how long a peer may take to read what was written.
 	Write time.Duration
 }
@@ -81,12 +85,19 @@ func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames boo
 
 // Ask returns nil if a process takes connections now. The error is ErrNotTaken without a process,
 // ErrRefused if it answers so, and otherwise says why the process cannot be reached.
-func (p *Passer) Ask(ctx context.Context) error {
+func (p *Passer) Ask(ctx context.Context) error { return p.say(ctx, kindAsk) }
+
+// Leave has the process that takes connections drain those that this one has passed: their peers are told to
+// connect again elsewhere, and each connection ends after its last answer. It does not wait for that.
+func (p *Passer) Leave(ctx context.Context) error { return p.say(ctx, kindGo) }
+
+// say has a message without a connection answered.
+func (p *Passer) say(ctx context.Context, kind string) error {
 	place, ok := p.Place()
 	if !ok {
 		return fmt.Errorf("%w: no process takes connections now", ErrNotTaken)
 	}
-	conn, _, _, err := p.dial(ctx, place, false, hello{Kind: kindAsk})
+	conn, _, _, err := p.dial(ctx, place, false, hello{Kind: kind})
 	if err != nil {
 		return fmt.Errorf("%s at %s: %w", place.Name, place.Address, err)
 	}
@@ -104,7 +115,13 @@ func (p *Passer) Raw(ctx context.Context, outer net.Conn) error {
 		return err
 	}
 	defer until(func() { _, _ = inner.Close(0), conn.Close(0) })()
-	err = p.whole(conn, stream)
+	q := new(quiet)
+	if p.Leaving != nil {
+		ended, end := context.WithCancel(context.Background())
+		defer end()
+		defer context.AfterFunc(p.Leaving, func() { q.endIdle(ended, func() { _, _ = inner.Close(0), conn.Close(0) }) })()
+	}
+	err = p.whole(observed{conn, q, false}, observed{stream, q, true})
 	_, _ = inner.Close(0), conn.Close(0)
 	return err
 }

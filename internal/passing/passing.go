@@ -77,6 +77,7 @@ const (
 	kindPeer = "peer" // a connection of SWP
 	kindRaw  = "raw"  // octets of TCP
 	kindAsk  = "ask"  // nothing: the answer is all
+	kindGo   = "go"   // the same, and drain what this process has passed
 )
 
 // hello is the first frame of a passed connection.
@@ -158,7 +159,7 @@ func about(conn transport.Conn, errorFrames bool) hello {
 }
 
 // peerOf makes the connection state of a described peer, and verifies it. A fault of the peer is final. If
-// the two processes show different certificates, a repetition can succeed: one of them has to read a new one.
+// the two processes show different certificates, a repetition can succeed.
 func (h *hello) peerOf(policy *transport.Policy, own *tls.Certificate) (*transport.Peer, tls.ConnectionState, answer) {
 	var state tls.ConnectionState
 	fail := func(final bool, err error) (*transport.Peer, tls.ConnectionState, answer) {

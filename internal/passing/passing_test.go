@@ -404,3 +404,52 @@ func TestConnectionsOfTCPArePassedAsTheyAre(t *testing.T) {
 	}
 	<-done
 }
+
+func TestAProcessThatLeavesHasItsConnectionsDrained(t *testing.T) {
+	both(t, func(t *testing.T, kind string) {
+		r := newRig(t)
+		_, server := r.pair(kind)
+		departing := server.(transport.Departing).Departing()
+		if departing.Err() != nil {
+			t.Fatal("drained at once")
+		}
+		r.taker.Take(false) // it still hears of the end
+		must(t, r.passer.Leave(t.Context()))
+		<-departing.Done()
+	})
+}
+
+func TestAConnectionOfTCPEndsWhenItIsIdle(t *testing.T) {
+	r := newRig(t)
+	r.taker.Take(true)
+	leaving, leave := context.WithCancel(context.Background())
+	r.passer.Leaving = leaving
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = ln.Close() }()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	must(t, err)
+	accepted, err := ln.Accept()
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- r.passer.Raw(context.Background(), accepted) }()
+	_, err = client.Write([]byte("request"))
+	must(t, err)
+	server, err := r.taker.Raw().Accept()
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, 7))
+	must(t, err)
+	leave()
+	select {
+	case <-done:
+		t.Fatal("it ends before the answer")
+	case <-time.After(2 * time.Second): // longer than an idle connection lasts
+	}
+	_, err = server.Write([]byte("answer"))
+	must(t, err)
+	if got, err := io.ReadAll(client); err != nil || string(got) != "answer" {
+		t.Fatal(string(got), err)
+	}
+	<-done
+	_ = server.Close()
+}

@@ -18,7 +18,11 @@ type passed struct {
 	state          tls.ConnectionState // of the peer; empty for plaintext
 	policy         *transport.Policy
 	own            *tls.Certificate // that the peer was shown
+	departing      context.Context  // ends when the other process is about to end
 }
+
+// Departing implements transport.Departing.
+func (p *passed) Departing() context.Context { return p.departing }
 
 // Peer implements transport.Conn.
 func (p *passed) Peer() *transport.Peer { return p.peer }

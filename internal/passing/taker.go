@@ -2,7 +2,9 @@ package passing
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +47,36 @@ type Taker struct {
 	tasks   sync.WaitGroup
 	stop    context.CancelFunc
 	working context.Context
+
+	mu        sync.Mutex
+	processes map[string]*process // by the fingerprint of their certificate
+}
+
+// process is a process that passes connections.
+type process struct {
+	departing context.Context // ends when it is about to end
+	depart    context.CancelFunc
+}
+
+// from returns the process at the other end of a connection.
+func (t *Taker) from(conn transport.Conn) *process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name := conn.Peer().Fingerprint
+	if t.processes[name] == nil {
+		known := make(map[string]*process)
+		for _, der := range t.o.Trusted() {
+			sum := sha256.Sum256(der)
+			if other := hex.EncodeToString(sum[:]); t.processes[other] != nil {
+				known[other] = t.processes[other]
+			}
+		}
+		p := new(process)
+		p.departing, p.depart = context.WithCancel(context.Background())
+		known[name] = p
+		t.processes = known
+	}
+	return t.processes[name]
 }
 
 // Listen opens the sockets of a Taker.
@@ -190,7 +222,7 @@ func (t *Taker) take(conn transport.Conn) error {
 		return fmt.Errorf("passing: refused: %s", result.Why)
 	}
 	switch {
-	case h.Kind == kindAsk:
+	case h.Kind == kindAsk, h.Kind == kindGo:
 		return errAsked
 	case taken == nil:
 		t.raw.Give(newRaw(conn, s, h.Addr), handed)
@@ -205,9 +237,12 @@ func (t *Taker) take(conn transport.Conn) error {
 // judge decides whether a connection is taken. A connection of TCP has no transport.Conn.
 func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transport.Conn, answer) {
 	switch {
-	case !t.taking.Load():
+	case !t.taking.Load() && h.Kind != kindGo:
 		return nil, answer{Why: "passing: this process takes no connections now"}
 	case h.Kind == kindAsk:
+		return nil, answer{OK: true}
+	case h.Kind == kindGo:
+		t.from(conn).depart()
 		return nil, answer{OK: true}
 	case h.Kind == kindRaw && !conn.Multiplexed():
 		if t.raw.Closed() {
@@ -224,7 +259,7 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 	if !result.OK {
 		return nil, result
 	}
-	p := passed{Conn: conn, peer: peer, state: state, policy: t.o.Policy, own: own}
+	p := passed{Conn: conn, peer: peer, state: state, policy: t.o.Policy, own: own, departing: t.from(conn).departing}
 	if !conn.Multiplexed() {
 		return &single{passed: p, stream: s}, result
 	}

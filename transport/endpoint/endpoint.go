@@ -271,6 +271,10 @@ func (e *Endpoint) admit(conn transport.Conn, payer string) *Session {
 	e.sessions[s] = struct{}{}
 	e.identities[who]++
 	e.mu.Unlock()
+	if carried, ok := conn.(transport.Departing); ok {
+		stays := context.AfterFunc(carried.Departing(), s.Drain)
+		context.AfterFunc(s.ctx, func() { stays() })
+	}
 	opts.Observer.Opened(s)
 	return s
 }

@@ -49,6 +49,7 @@ type Cluster struct {
 	era     context.Context    // ends when another node takes its place
 	over    context.CancelFunc // ends era
 	passing context.CancelFunc // ends the passing; nil: this node does not pass
+	leaving context.CancelFunc // ends passer.Leaving
 	loops   sync.WaitGroup     // of passing
 	differ  []string           // nodes with another configuration
 	told    string             // of differ in the log
@@ -86,6 +87,7 @@ func JoinCluster(o ClusterOptions) (*Cluster, error) {
 	}
 	c.era, c.over = context.WithCancel(context.Background())
 	c.passer = passing.Passer{Own: c.key, Place: c.place, Patience: passPatience, Write: o.Config.Limits.Write}
+	c.passer.Leaving, c.leaving = context.WithCancel(context.Background())
 	c.passed = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "swpd_cluster_passed_connections_total",
 		Help: "Connections of peers that this node passed to the active node, by result: passed or refused.",

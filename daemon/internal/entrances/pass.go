@@ -137,6 +137,28 @@ func (c *Cluster) left(err error) (waits bool) {
 	return false
 }
 
+// Leave begins the end of a node that passes connections, whose listeners are closed: it waits until each
+// has ended after its last answer, or for the end of ctx.
+func (c *Cluster) Leave(ctx context.Context) {
+	c.leaving()
+	if err := c.passer.Leave(ctx); err != nil {
+		c.o.Log.Warn("connections that this node passes are not drained", zap.Error(err))
+		return
+	}
+	tick := time.NewTicker(leavePace)
+	defer tick.Stop()
+	for c.open.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// leavePace is the pause between two looks at the connections that are left.
+const leavePace = 20 * time.Millisecond
+
 // Rise ends the passing: connections that are passed end. Those that wait for an active node are served
 // by this one, and those that arrive wait in their listeners.
 func (c *Cluster) Rise() {
