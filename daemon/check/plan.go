@@ -39,6 +39,7 @@ type Plan struct {
 	Health    string        `json:"health"`
 	Metrics   string        `json:"metrics"`
 	Store     string        `json:"store"`
+	Node      string        `json:"node,omitempty"` // with its address for the others; empty: the store is not shared
 	Freshness string        `json:"freshness"`
 	Open      []string      `json:"open_methods"` // methods that every peer may call
 	Servers   []PlanServer  `json:"mcp_servers"`
@@ -115,6 +116,18 @@ func Read(c *config.Config) (*Plan, error) {
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin.Address, Health: c.Health, Metrics: c.Metrics.Address, Freshness: c.Freshness.Owner, Open: all.Open(),
 		Store: storage.Describe(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
 		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Partners: []PlanPartner{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
+	}
+	if c.Clustered() {
+		name, err := c.NodeName()
+		if err != nil {
+			return nil, err
+		}
+		p.Node = name
+		if at := c.Cluster.Address; at != "" {
+			p.Node += ", for other nodes at " + at
+		} else {
+			p.Warnings = append(p.Warnings, "cluster.address is not set: peers can use this node only while it is active")
+		}
 	}
 	if err := p.identity(c); err != nil {
 		return nil, err

@@ -166,6 +166,9 @@ func printPlan(out io.Writer, p *check.Plan, by basis) error {
 		row("metrics\t%s\tover TLS, with a token or a certificate", p.Metrics)
 	}
 	row("store\t%s", p.Store)
+	if p.Node != "" {
+		row("node\t%s", p.Node)
+	}
 	row("freshness\t%s", p.Freshness)
 	for i, method := range p.Open {
 		title := ""
