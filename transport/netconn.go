@@ -76,6 +76,17 @@ func (c *NetConn) Accept(ctx context.Context) (Stream, error) {
 // Close implements Conn. The code is not carried to the peer.
 func (c *NetConn) Close(code uint64) error { return c.end(&CloseError{Code: code}) }
 
+// Break implements Breaker, if conn has a method Break; otherwise it is Close.
+func (c *NetConn) Break(code uint64) error {
+	if c.closed.Load() {
+		return nil
+	}
+	if b, ok := c.conn.(interface{ Break() error }); ok {
+		_ = b.Break() // the close that follows cannot be seen by the peer
+	}
+	return c.Close(code)
+}
+
 // Reset implements Stream: it closes the connection.
 func (c *NetConn) Reset(code uint64) { _ = c.Close(code) }
 

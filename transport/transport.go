@@ -69,6 +69,13 @@ type Bounded interface {
 	TryOpen() (Stream, error)
 }
 
+// Breaker is a Conn that can end as if its path had failed: the peer does not see an orderly end.
+type Breaker interface {
+	// Break ends the connection and all its streams at once. On QUIC the peer receives code, which is
+	// not 0; on TLS it misses close_notify. Later calls do nothing.
+	Break(code uint64) error
+}
+
 // Departing is a Conn that another process carries, and that process can end earlier than the peer.
 type Departing interface {
 	// Departing ends when the connection should be drained. The cause does not matter.

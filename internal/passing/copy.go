@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
 
@@ -64,15 +65,14 @@ func copyOctets(to, from transport.Stream, limit time.Duration) error {
 }
 
 // whole copies between two streams that are their connections, until both directions have ended, or one
-// has failed.
-func (p *Passer) whole(outer, inner transport.Stream) error {
+// has failed: then it calls lost, which has to end both.
+func (p *Passer) whole(outer, inner transport.Stream, lost func()) error {
 	inward := make(chan error, 1)
 	go func() { inward <- copyOctets(inner, outer, 0) }()
 	outward := make(chan error, 1)
 	go func() { outward <- copyOctets(outer, inner, p.Write) }()
 	end := func(first error, rest <-chan error) error {
-		outer.Reset(codeOf(first))
-		inner.Reset(codeOf(first))
+		lost()
 		<-rest
 		return first
 	}
@@ -134,19 +134,29 @@ func (p *Passer) streams(ctx context.Context, outer, inner transport.Conn) error
 	select {
 	case <-outer.Context().Done():
 		why = context.Cause(outer.Context())
-		_ = inner.Close(codeOf(why))
+		follow(inner, why)
 	case <-inner.Context().Done():
 		why = context.Cause(inner.Context())
 		cancel()
 		time.Sleep(linger / 20) // the octets that were written before leave first
-		_ = outer.Close(codeOf(why))
+		follow(outer, why)
 	case <-ctx.Done():
 		why = ctx.Err()
-		_, _ = inner.Close(0), outer.Close(0)
+		breakOff(inner, profiles.Internal)
+		breakOff(outer, profiles.Internal)
 	}
 	cancel()
 	work.Wait()
 	return why
+}
+
+// follow ends a connection as the other one has ended: with its code, or as a failure of the path.
+func follow(conn transport.Conn, why error) {
+	if closed, ok := errors.AsType[*transport.CloseError](why); ok && closed.Remote {
+		_ = conn.Close(closed.Code)
+		return
+	}
+	breakOff(conn, profiles.Internal)
 }
 
 // each joins each stream that from accepts with a new one of to.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/quicconn"
 	"github.com/slimwire/swp/transport/tlsconn"
@@ -64,22 +65,25 @@ func (p *Passer) Conn(ctx context.Context, outer transport.Conn, errorFrames boo
 	inner, stream, until, err := p.reach(ctx, outer.Context(), outer.Multiplexed(), about(outer, errorFrames))
 	if err != nil {
 		if !errors.Is(err, ErrWaiting) {
-			_ = outer.Close(0)
+			breakOff(outer, profiles.RateLimitExceeded)
 		}
 		return err
 	}
-	defer until(func() { _, _ = inner.Close(0), outer.Close(0) })()
+	lost := func() {
+		breakOff(inner, profiles.Internal)
+		breakOff(outer, profiles.Internal)
+	}
+	defer until(lost)()
 	if outer.Multiplexed() {
 		return p.streams(ctx, outer, inner)
 	}
 	own, err := outer.Accept(ctx)
 	if err != nil {
-		_, _ = inner.Close(0), outer.Close(0)
+		lost()
 		return err
 	}
-	err = p.whole(own, stream)
-	code := codeOf(err)
-	_, _ = inner.Close(code), outer.Close(code)
+	err = p.whole(own, stream, lost)
+	_, _ = inner.Close(0), outer.Close(0)
 	return err
 }
 
@@ -114,15 +118,16 @@ func (p *Passer) Raw(ctx context.Context, outer net.Conn) error {
 		}
 		return err
 	}
-	defer until(func() { _, _ = inner.Close(0), conn.Close(0) })()
+	end := func() { _, _ = inner.Close(0), conn.Close(0) }
+	defer until(end)()
 	q := new(quiet)
 	if p.Leaving != nil {
-		ended, end := context.WithCancel(context.Background())
-		defer end()
-		defer context.AfterFunc(p.Leaving, func() { q.endIdle(ended, func() { _, _ = inner.Close(0), conn.Close(0) }) })()
+		ended, over := context.WithCancel(context.Background())
+		defer over()
+		defer context.AfterFunc(p.Leaving, func() { q.endIdle(ended, end) })()
 	}
-	err = p.whole(observed{conn, q, false}, observed{stream, q, true})
-	_, _ = inner.Close(0), conn.Close(0)
+	err = p.whole(observed{conn, q, false}, observed{stream, q, true}, end)
+	end()
 	return err
 }
 
@@ -206,6 +211,16 @@ func (p *Passer) dial(ctx context.Context, at Place, multiplexed bool, h hello) 
 	return conn, s, false, nil
 }
 
+// breakOff ends a connection so that its peer does not take the end for an answer.
+func breakOff(conn transport.Conn, code profiles.Code) {
+	if b, ok := conn.(transport.Breaker); ok {
+		_ = b.Break(uint64(code))
+		return
+	}
+	_ = conn.Close(uint64(code))
+}
+
+// codeOf returns the code of an end; 0 of one without.
 func codeOf(err error) uint64 {
 	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
 		return closed.Code

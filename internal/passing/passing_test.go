@@ -453,3 +453,23 @@ func TestAConnectionOfTCPEndsWhenItIsIdle(t *testing.T) {
 	<-done
 	_ = server.Close()
 }
+
+// A peer that takes the end of a connection for an answer would not ask again.
+func TestALostProcessIsNoOrderlyEnd(t *testing.T) {
+	both(t, func(t *testing.T, kind string) {
+		r := newRig(t)
+		until, lost := context.WithCancel(context.Background())
+		defer lost()
+		place, _ := r.passer.Place()
+		place.Until = until
+		r.passer.Place = func() (passing.Place, bool) { return place, true }
+		client, server := r.pair(kind)
+		opened, _ := transporttest.Streams(t, client, server)
+		lost()
+		_ = opened.SetReadDeadline(time.Now().Add(patience))
+		_, err := opened.Read(make([]byte, 1))
+		if closed, ok := errors.AsType[*transport.CloseError](err); err == io.EOF || ok && closed.Code == 0 {
+			t.Fatal(err)
+		}
+	})
+}

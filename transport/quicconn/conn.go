@@ -98,6 +98,9 @@ func (c *conn) Close(code uint64) error {
 	return c.qc.CloseWithError(quic.ApplicationErrorCode(code), "")
 }
 
+// Break implements transport.Breaker.
+func (c *conn) Break(code uint64) error { return c.Close(code) }
+
 // Conclude implements transport.Concluder.
 func (c *conn) Conclude(s transport.Stream, code uint64) bool {
 	own, ok := s.(*stream)

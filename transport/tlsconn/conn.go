@@ -87,6 +87,9 @@ func (c *channel) report(err error) {
 	})
 }
 
+// Break closes the connection of TCP without the alert close_notify.
+func (c *channel) Break() error { return c.wire.Conn.Close() }
+
 func (c *channel) Close() error {
 	c.wire.closing.Store(true)
 	return c.Conn.Close()

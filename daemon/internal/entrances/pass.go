@@ -11,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/passing"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store/pgstore"
 	"github.com/slimwire/swp/transport"
 )
@@ -37,7 +38,7 @@ func (c *Cluster) Pass(ls *Listeners, http net.Listener) {
 					return
 				}
 				if !c.enter() {
-					_ = conn.Close(0)
+					_ = conn.Close(uint64(profiles.RateLimitExceeded)) // as an endpoint does
 					continue
 				}
 				c.loops.Go(func() {
