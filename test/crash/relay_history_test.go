@@ -286,6 +286,11 @@ func (h *history) cause(a, b *attempt) (why string) {
 	if was := h.livesOf(a.conn); len(was) != 1 || !slices.Equal(was, h.livesOf(b.conn)) {
 		blame(byRelay, h.relays[was[len(was)-1]].killed.from)
 	}
+	for _, l := range h.relays { // a connection outlives the time without a database
+		if l.killed.to > 0 && l.killed.meets(span{a.at, b.at}) {
+			blame(byRelay, l.killed.from)
+		}
+	}
 	if a.conn.ended > 0 && a.conn.ended <= b.at {
 		blame(byLoss, a.conn.ended)
 	}

@@ -264,6 +264,15 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 			s.say("publisher", 5, entry{Op: 900, What: hadNotice, ID: one.id, Text: string(relay.Rejected)})
 			s.ask(9, one.id, acked)
 		}, "was said to be dead"},
+		"answered while the relay had no database": {func(s *script) {
+			s.relays = []life{{from: at(0), killed: span{at(20), at(24)}}, {from: at(24)}}
+			s.connect("c1", 1)
+			s.connect("c2", 1)
+			s.publish(19, 1, one, answerFresh)
+			s.get("c1", 21, 2, one, didAck)
+			s.get("c2", 23, 2, one, didAck)
+			s.ask(50, one.id, acked)
+		}, ""},
 		"a fault that a process saw": {func(s *script) {
 			once(s)
 			s.say("publisher", 5, entry{Op: 901, What: sawFault, ID: one.id, Text: "published: odd"})
