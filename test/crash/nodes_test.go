@@ -31,7 +31,7 @@ type nodes struct {
 	standby *database
 	free    chan *netcut.Host // for nodes; nil: there are no hosts
 	luck    *rand.Rand        // which direction of a link is cut
-	cuts    [3]int            // to the database, from it, both
+	cuts    [3]int            // forth, back, both
 	made    int
 	spares  []*process
 }
@@ -136,15 +136,20 @@ func (n *nodes) add() *process {
 	n.t.Helper()
 	n.made++
 	name := fmt.Sprintf("node-%d", n.made)
-	env := []string{"SWPD_LOG_LEVEL=info", "SWPD_CLUSTER_NODE=" + name, "SWPD_DATA=" + filepath.Join(n.dir, name)}
+	at := filepath.Join(n.dir, name)
+	if err := os.Mkdir(at, 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	env := []string{"SWPD_LOG_LEVEL=info", "SWPD_CLUSTER_NODE=" + name, "SWPD_DATA=" + filepath.Join(at, "data")}
 	var host *netcut.Host
 	if n.free != nil {
 		host = <-n.free
+		env = append(env, "SWPD_CLUSTER_ADDRESS="+host.Addr()+":7783")
 		for i, scheme := range []string{tlsScheme, quicScheme} {
 			env = append(env, fmt.Sprintf("SWPD_LISTENERS_%d_ADDRESS=%s://%s:0", i, scheme, host.Addr()))
 		}
 	}
-	p, err := n.spawn(host, env...)
+	p, err := n.spawn(host, at, env...)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -168,7 +173,22 @@ func (n *nodes) begin() {
 	n.standing(n.spares[0])
 }
 
-// standing waits until a node stands by.
+// await waits until the active node, which may have stood by, is ready.
+func (n *nodes) await() error {
+	for late := time.Now().Add(startPatience); !strings.Contains(n.log.String(), `"msg":"serving"`); time.Sleep(2 * time.Millisecond) {
+		select {
+		case <-n.ended:
+			return fmt.Errorf("a node ended before it was active: %s", n.log)
+		default:
+		}
+		if time.Now().After(late) {
+			return fmt.Errorf("a node is not active after %v: %s", startPatience, n.log)
+		}
+	}
+	return n.rig.await()
+}
+
+// standing waits until a node stands by. Where nodes are hosts, it then passes connections.
 func (n *nodes) standing(p *process) {
 	n.t.Helper()
 	for late := time.Now().Add(startPatience); !strings.Contains(p.log.String(), "standing by"); time.Sleep(5 * time.Millisecond) {
@@ -181,6 +201,16 @@ func (n *nodes) standing(p *process) {
 			n.t.Fatalf("a node does not stand by: %s", p.log)
 		}
 	}
+	entry := ""
+	for late := time.Now().Add(startPatience); n.free != nil && entry == ""; time.Sleep(5 * time.Millisecond) {
+		entry = addresses(p.at)[tlsScheme]
+		if time.Now().After(late) {
+			n.t.Fatalf("a node that stands by passes no connections: %s", p.log)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.entry = entry
 }
 
 // follow waits until the node that stands by is active, and starts another one. It returns how long
@@ -216,9 +246,6 @@ func (n *nodes) gone() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.addrs = nil
-	if err := n.forget(); err != nil {
-		n.t.Error(err)
-	}
 }
 
 // The faults of nodes.
@@ -251,7 +278,9 @@ func (n *nodes) suspended() time.Duration {
 
 // cutOff cuts the link of a node to the database for longer than its silence may be, until another one
 // has taken over.
-func (n *nodes) cutOff() time.Duration { return n.parted(func() (back func()) { return n.cut() }) }
+func (n *nodes) cutOff() time.Duration {
+	return n.parted(func() (back func()) { return n.cut(n.process.host, n.primary.host) })
+}
 
 // parted has the active node be away until another one has taken over. When it is back, it must end.
 func (n *nodes) parted(away func() (back func())) time.Duration {
@@ -276,10 +305,10 @@ func (n *nodes) parted(away func() (back func())) time.Duration {
 // takenOver is what a node says that ends because another one is active.
 const takenOver = "swpd: another process has taken over this node"
 
-// cut cuts the link between the active node and the database, in one direction or both.
-func (n *nodes) cut() (mend func()) {
+// cut cuts a link between two hosts, in one direction or both.
+func (n *nodes) cut(a, b *netcut.Host) (mend func()) {
 	n.t.Helper()
-	ends := [][2]*netcut.Host{{n.process.host, n.primary.host}, {n.primary.host, n.process.host}}
+	ends := [][2]*netcut.Host{{a, b}, {b, a}}
 	which := n.luck.IntN(3)
 	n.cuts[which]++
 	if which < 2 {
@@ -306,11 +335,23 @@ func (n *nodes) cut() (mend func()) {
 // again only after twice that time.
 const shortCut = 2 * time.Second
 
+// longCut is the difference of a long cut between nodes, which may end connections, to a short one.
+const longCut = 20 * time.Second
+
 // cutShortly cuts the link of a node to the database for less than its silence may be.
 func (n *nodes) cutShortly() time.Duration {
 	return n.outage(func() {
-		mend := n.cut()
+		mend := n.cut(n.process.host, n.primary.host)
 		time.Sleep(shortCut) // the fault is its length
+		mend()
+	})
+}
+
+// cutBetween cuts the link between the active node and the one that passes connections to it.
+func (n *nodes) cutBetween() time.Duration {
+	return n.outage(func() {
+		mend := n.cut(n.process.host, n.spares[0].host)
+		time.Sleep(shortCut + upTo(n.luck, longCut)) // the fault is its length
 		mend()
 	})
 }
@@ -375,7 +416,7 @@ func (n *nodes) outage(fault func()) time.Duration {
 		n.ends(away)
 		return n.follow(began)
 	}
-	if err := n.await(); err != nil {
+	if err := n.rig.await(); err != nil {
 		n.t.Fatal(err)
 	}
 	took := time.Since(began)
@@ -428,7 +469,7 @@ func TestST01NodesThatFailOrAreCutOffLoseNothing(t *testing.T) {
 	}
 	kinds := []kind{{"killed", n.killed}, {"drained", n.drained}, {"suspended", n.suspended}, {"database killed", n.restarted}, {"database failed over", n.failedOver}}
 	if n.free != nil {
-		kinds = append(kinds, kind{"cut off", n.cutOff}, kind{"cut shortly", n.cutShortly})
+		kinds = append(kinds, kind{"cut off", n.cutOff}, kind{"cut shortly", n.cutShortly}, kind{"cut between nodes", n.cutBetween})
 	}
 	for i := 0; i < len(kinds) || ctx.Err() == nil; i++ { // each once, however short the test is
 		kind := kinds[i%len(kinds)]
@@ -447,7 +488,7 @@ func TestST01NodesThatFailOrAreCutOffLoseNothing(t *testing.T) {
 		list := times[kind.name]
 		t.Logf("%s: %d times, ready after %v in the middle, %v at most", kind.name, len(list), median(list), slices.Max(list))
 	}
-	t.Logf("links cut: %d times to the database, %d times from it, %d times both", n.cuts[0], n.cuts[1], n.cuts[2])
+	t.Logf("links cut: %d times from the active node, %d times to it, %d times both", n.cuts[0], n.cuts[1], n.cuts[2])
 	f.report(t)
 }
 
