@@ -65,7 +65,7 @@ func copyOctets(to, from transport.Stream, limit time.Duration) error {
 }
 
 // whole copies between two streams that are their connections, until both directions have ended, or one
-// has failed: then it calls lost, which has to end both.
+// has failed: then it calls lost, which ends both.
 func (p *Passer) whole(outer, inner transport.Stream, lost func()) error {
 	inward := make(chan error, 1)
 	go func() { inward <- copyOctets(inner, outer, 0) }()

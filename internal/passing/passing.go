@@ -158,38 +158,28 @@ func about(conn transport.Conn, errorFrames bool) hello {
 	return h
 }
 
-// peerOf makes the connection state of a described peer, and verifies it. A fault of the peer is final. If
-// the two processes show different certificates, a repetition can succeed.
-func (h *hello) peerOf(policy *transport.Policy, own *tls.Certificate) (*transport.Peer, tls.ConnectionState, answer) {
+// peerOf makes the connection state of a described peer, and verifies it.
+func (h *hello) peerOf(policy *transport.Policy) (*transport.Peer, tls.ConnectionState, error) {
 	var state tls.ConnectionState
-	fail := func(final bool, err error) (*transport.Peer, tls.ConnectionState, answer) {
-		return nil, state, answer{Why: err.Error(), Final: final}
-	}
 	if h.Transport == "tcp" && len(h.Chain) == 0 {
-		return &transport.Peer{Identity: transport.LoopbackIdentity, Transport: h.Transport, Addr: h.Addr}, state, answer{OK: true}
+		return &transport.Peer{Identity: transport.LoopbackIdentity, Transport: h.Transport, Addr: h.Addr}, state, nil
 	}
 	if !slices.Contains([]string{"tls", "quic"}, h.Transport) {
-		return fail(true, fmt.Errorf("passing: unknown transport %.20q", h.Transport))
+		return nil, state, fmt.Errorf("passing: unknown transport %.20q", h.Transport)
 	}
 	state = tls.ConnectionState{Version: tls.VersionTLS13, NegotiatedProtocol: transport.ALPN, HandshakeComplete: true}
 	for _, der := range h.Chain {
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
-			return fail(true, err)
+			return nil, state, err
 		}
 		state.PeerCertificates = append(state.PeerCertificates, c)
 	}
 	if err := policy.Recheck(state); err != nil {
-		return fail(true, err)
-	}
-	if own == nil || !slices.Equal(own.Certificate[0], h.Own) {
-		return fail(false, errors.New("passing: the processes show peers different certificates"))
+		return nil, state, err
 	}
 	peer, err := policy.Peer(state, h.Transport, h.Addr)
-	if err != nil {
-		return fail(true, err)
-	}
-	return peer, state, answer{OK: true}
+	return peer, state, err
 }
 
 // sleep waits, and reports whether ctx lasts.

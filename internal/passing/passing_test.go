@@ -152,6 +152,40 @@ func TestAPassedConnectionIsThatOfThePeer(t *testing.T) {
 	})
 }
 
+// Processes read a new certificate at different times.
+func TestAPeerKeepsTheCertificateThatItWasShown(t *testing.T) {
+	r := newRig(t)
+	var now atomic.Pointer[transport.Credentials]
+	now.Store(r.policy.Credentials())
+	old, renewed := now.Load(), r.ca.Policy(t, "swp://endpoint.example").Credentials()
+	r.policy.Credentials = now.Load
+	client, server := r.pair("tls")
+	own := func(c transport.Conn) *tls.Certificate { return c.(transport.Certified).Leaves().Own }
+	now.Store(renewed)
+	if own(server) != old.Certificate || own(client) == nil {
+		t.Fatal("the old connection has another certificate")
+	}
+	passer := *r.policy // it has not read the new one yet
+	passer.Credentials = func() *transport.Credentials { return old }
+	taker := r.policy
+	r.policy = &passer
+	_, late := r.pair("tls")
+	if own(late) != old.Certificate {
+		t.Fatal("shown the old one, and has another")
+	}
+	passer.Credentials, r.policy = func() *transport.Credentials { return renewed }, &passer
+	now.Store(old) // the taker is behind
+	_ = taker
+	_, early := r.pair("tls")
+	if own(early) == nil {
+		t.Fatal("no certificate")
+	}
+	now.Store(renewed)
+	if own(early) != renewed.Certificate {
+		t.Fatal("the taker has the certificate now, and the connection does not")
+	}
+}
+
 func TestTheTakerOpensStreams(t *testing.T) {
 	r := newRig(t)
 	client, server := r.pair("quic")

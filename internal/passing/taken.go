@@ -17,7 +17,7 @@ type passed struct {
 	peer           *transport.Peer
 	state          tls.ConnectionState // of the peer; empty for plaintext
 	policy         *transport.Policy
-	own            *tls.Certificate // that the peer was shown
+	own            func() *tls.Certificate // that the peer was shown
 	departing      context.Context  // ends when the other process is about to end
 }
 
@@ -40,7 +40,7 @@ func (p *passed) Leaves() transport.Leaves {
 	if len(p.state.PeerCertificates) == 0 {
 		return transport.Leaves{}
 	}
-	return transport.Leaves{Own: p.own, Peer: p.state.PeerCertificates[0]}
+	return transport.Leaves{Own: p.own(), Peer: p.state.PeerCertificates[0]}
 }
 
 // single is a connection with one stream, whose first frame was read.

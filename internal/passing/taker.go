@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,28 @@ type Taker struct {
 
 	mu        sync.Mutex
 	processes map[string]*process // by the fingerprint of their certificate
+	shown     []*tls.Certificate  // of the endpoint, in their order of time
+}
+
+// maxShown is how many certificates of the endpoint are remembered.
+const maxShown = 4
+
+// certificate returns the certificate of the endpoint with a leaf that a peer was shown. Processes read a new
+// one at different times: without that certificate it returns the present one.
+func (t *Taker) certificate(leaf []byte) *tls.Certificate {
+	now := t.o.Policy.Credentials().Certificate
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.shown); n == 0 || t.shown[n-1] != now {
+		t.shown = append(t.shown, now)
+		t.shown = t.shown[max(0, len(t.shown)-maxShown):]
+	}
+	for _, one := range t.shown {
+		if slices.Equal(one.Certificate[0], leaf) {
+			return one
+		}
+	}
+	return now
 }
 
 // process is a process that passes connections.
@@ -254,14 +277,17 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 	case conn.Multiplexed() != (h.Transport == "quic"):
 		return nil, answer{Why: "passing: over another transport than that of the peer", Final: true}
 	}
-	own := t.o.Policy.Credentials().Certificate
-	peer, state, result := h.peerOf(t.o.Policy, own)
-	if !result.OK {
-		return nil, result
+	peer, state, err := h.peerOf(t.o.Policy)
+	if err != nil {
+		return nil, answer{Why: err.Error(), Final: true}
 	}
-	p := passed{Conn: conn, peer: peer, state: state, policy: t.o.Policy, own: own, departing: t.from(conn).departing}
+	p := passed{
+		Conn: conn, peer: peer, state: state, policy: t.o.Policy, departing: t.from(conn).departing,
+		own: func() *tls.Certificate { return t.certificate(h.Own) },
+	}
+	p.own() // it is remembered from now on
 	if !conn.Multiplexed() {
-		return &single{passed: p, stream: s}, result
+		return &single{passed: p, stream: s}, answer{OK: true}
 	}
 	m, ok := conn.(interface {
 		transport.Bounded
@@ -270,5 +296,5 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 	if !ok {
 		return nil, answer{Why: "passing: not a QUIC connection", Final: true}
 	}
-	return &multiplexed{passed: p, Bounded: m, Concluder: m}, result
+	return &multiplexed{passed: p, Bounded: m, Concluder: m}, answer{OK: true}
 }
