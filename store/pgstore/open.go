@@ -190,8 +190,9 @@ const (
 	lockedNode  = `UPDATE node SET server = pg_postmaster_start_time() WHERE id = $1 AND epoch = $2`
 	othersAlive = `SELECT (SELECT now FROM clock), EXISTS (SELECT FROM node WHERE id <> $1 AND heartbeat > clock_timestamp() - $2::interval),
 		(SELECT written FROM state)`
-	settleBatch  = `UPDATE node SET batch = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
-	confirmBatch = `UPDATE node SET heartbeat = clock_timestamp() WHERE id = $1 AND epoch = $2 AND batch = $3`
+	nodeBehind   = `SELECT (epoch, batch) < ($2, $3 - 1) FROM node WHERE id = $1`
+	settleBatch  = `UPDATE node SET batch = $3, void = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
+	confirmBatch = `UPDATE node SET heartbeat = clock_timestamp() WHERE id = $1 AND epoch = $2 AND batch = $3 RETURNING void = $3`
 	endNode      = `SELECT pg_terminate_backend(pid, $3) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = $1::bigint::oid AND objid = $2::bigint::oid`
 )
@@ -301,6 +302,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
 	}
+	w.warned = ""
 	c, err := pgx.ConnectConfig(ctx, w.config)
 	if err != nil {
 		return err
@@ -318,24 +320,39 @@ func (w *writer) connect(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		w.committed = tag.RowsAffected() == 0
-		if w.committed {
-			// A batch that can be read is not yet at a synchronous standby: a later commit has to wait for that.
-			w.warned = ""
-			tag, err := c.Exec(ctx, confirmBatch, w.node, w.epoch, w.batch)
+		w.committed = false
+		if tag.RowsAffected() == 0 {
+			// The batch is there, or an earlier attempt that had no answer has used its number up. What can be
+			// read is not yet at a synchronous standby: a later commit has to wait for that.
+			var void bool
+			err := c.QueryRow(ctx, confirmBatch, w.node, w.epoch, w.batch).Scan(&void)
 			switch {
+			case errors.Is(err, pgx.ErrNoRows):
+				return w.missing(ctx, c)
 			case err != nil:
 				return err
-			case w.warned != "":
-				return errors.New(w.warned)
-			case tag.RowsAffected() == 0:
-				return store.ErrFenced
 			}
+			w.committed = !void
 		}
-		w.unsettled = false
 	}
+	if w.warned != "" { // a write of this connection may not be at a synchronous standby
+		return errors.New(w.warned)
+	}
+	w.unsettled = false
 	w.conn = c
 	return nil
+}
+
+// missing returns why a server has no row of the node with its epoch and batch.
+func (w *writer) missing(ctx context.Context, c *pgx.Conn) error {
+	var behind bool
+	if err := c.QueryRow(ctx, nodeBehind, w.node, w.epoch, w.batch).Scan(&behind); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if behind {
+		return errors.New("pgstore: this server lacks what the node has committed: it is an earlier primary")
+	}
+	return store.ErrFenced
 }
 
 // lock locks the name of the node if it is free. The epoch protects also without the lock.

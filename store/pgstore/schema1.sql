@@ -35,6 +35,7 @@ CREATE TABLE node (
 	name      bytea NOT NULL UNIQUE,
 	epoch     bigint NOT NULL,             -- grows with each opening; who has an older one cannot write
 	batch     bigint NOT NULL,             -- the last transaction of the node
+	void      bigint NOT NULL DEFAULT 0,   -- the last number that was used up without its transaction
 	address   text NOT NULL,
 	heartbeat timestamptz NOT NULL,
 	server    timestamptz                  -- start of the server that has the lock of the name; NULL: none has it
@@ -175,6 +176,9 @@ LANGUAGE plpgsql AS $$
 BEGIN
 	UPDATE node SET batch = of_batch, heartbeat = clock_timestamp() WHERE id = of_node AND epoch = of_epoch AND batch = of_batch - 1;
 	IF NOT FOUND THEN
+		IF EXISTS (SELECT FROM node WHERE id = of_node AND (epoch, batch) < (of_epoch, of_batch - 1)) THEN
+			RAISE EXCEPTION 'this server lacks what the node has committed: it is an earlier primary' USING ERRCODE = '57P03';
+		END IF;
 		RAISE EXCEPTION 'epoch % of this node has ended', of_epoch USING ERRCODE = 'SW001';
 	END IF;
 	SELECT now INTO latest FROM clock;
