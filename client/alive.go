@@ -78,7 +78,11 @@ func (h *held) sign(patience time.Duration) bool {
 	return false
 }
 
-// meet makes a connection and asks the peer what it offers. If the peer ends the connection
+// questions is how many connections have to end at the question what a peer offers before it is known
+// not to serve profile 12. One can end because its process was killed just then.
+const questions = 2
+
+// meet makes a connection and asks the peer what it offers. If the peer ends the connections
 // at that question, it does not serve profile 12: meet dials once more, and the peer is
 // never asked again.
 func (k *Kept) meet(ctx context.Context) (*held, error) {
@@ -90,20 +94,22 @@ func (k *Kept) meet(ctx context.Context) (*held, error) {
 		c.mute = true
 		return newHeld(c), nil
 	}
-	if err = k.ask(ctx, c); err == nil {
-		return newHeld(c), nil
-	}
-	c.Close()
-	if k.knows() == served || !endpoint.OverProfile(err) {
-		return nil, err
-	}
-	if c, err = k.dial(ctx); err != nil {
-		return nil, err
-	}
-	if c.gone() { // the question is not the reason: the peer refuses this side
-		err = c.Explain(context.Cause(c.Context()))
+	for range questions {
+		if err = k.ask(ctx, c); err == nil {
+			return newHeld(c), nil
+		}
 		c.Close()
-		return nil, err
+		if k.knows() == served || !endpoint.OverProfile(err) {
+			return nil, err
+		}
+		if c, err = k.dial(ctx); err != nil {
+			return nil, err
+		}
+		if c.gone() { // the question is not the reason: the peer refuses this side
+			err = c.Explain(context.Cause(c.Context()))
+			c.Close()
+			return nil, err
+		}
 	}
 	k.learn(unserved)
 	c.mute = true

@@ -481,8 +481,8 @@ func TestPeerWithoutProfile12IsAskedNothing(t *testing.T) {
 		k := openOn(t, peer, 24*time.Hour, nil)
 		k.write(initialize)
 		k.read()
-		if dials != 2 {
-			t.Errorf("%d connections, want the one that was asked and another", dials)
+		if dials != questions+1 {
+			t.Errorf("%d connections, want those that were asked and another", dials)
 		}
 		for i := range 3 {
 			k.write(fmt.Sprintf(requests["legacy"], i))
@@ -499,6 +499,37 @@ func TestPeerWithoutProfile12IsAskedNothing(t *testing.T) {
 			if c := peer.current(); c != nil {
 				t.Error("the connection did not end")
 			}
+		}
+		_ = k.in.Close()
+		if err := <-k.done; err != nil {
+			t.Errorf("Stdio: %v", err)
+		}
+	})
+}
+
+func TestAPeerThatIsReplacedDuringTheQuestionIsAskedAgain(t *testing.T) {
+	inHouses(t, 0, func(t *testing.T, h *house) {
+		h.begin(echoing())
+		dials := 0
+		peer := Keep(KeepOptions{Dial: func(ctx context.Context) (*Client, error) {
+			if dials++; dials > 1 {
+				return h.dial(ctx)
+			}
+			here, there := transport.NewPipe(transport.PipeOptions{Multiplexed: h.mux, A: "spiffe://test/client"})
+			go func() { // it ends without an answer
+				if s, err := there.Accept(ctx); err == nil {
+					_, _ = s.Read(make([]byte, 1))
+				}
+				_ = there.Close(0)
+			}()
+			return Attach(here, Options{})
+		}})
+		defer peer.Close()
+		k := openOn(t, peer, 24*time.Hour, nil)
+		k.write(initialize)
+		k.read()
+		if peer.knows() != served || dials != 2 {
+			t.Errorf("it knows %v after %d connections", peer.knows(), dials)
 		}
 		_ = k.in.Close()
 		if err := <-k.done; err != nil {
