@@ -232,6 +232,12 @@ func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
 	until(t, second, "second does not name the others", names("first, third"))
 	until(t, third, "third does not name second", names("second"))
 	first.await("nodes have another configuration than this one")
+	for _, r := range []*running{first, third} {
+		_, body := r.get("/metrics")
+		if !strings.Contains(body, "\nswpd_cluster_nodes_differing 1\n") || !strings.Contains(body, `swpd_cluster_node_silent_seconds{active="false",node="second"}`) {
+			t.Fatal(body)
+		}
+	}
 	second.reload <- struct{}{}
 	for _, r := range []*running{first, second, third} {
 		until(t, r, "the difference stays", names(""))

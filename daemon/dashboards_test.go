@@ -45,8 +45,11 @@ func TestAlertsAndDashboardUseMetricsThatExist(t *testing.T) {
 			described[found[1]+"_bucket"], described[found[1]+"_count"] = true, true
 		}
 	}
-	for _, elsewhere := range []string{"swpd_workload_api_up", "swpd_partner_bundle_fetched_timestamp_seconds"} {
-		described[elsewhere] = true // with SPIFFE only, whose tests look for them
+	for _, elsewhere := range []string{
+		"swpd_workload_api_up", "swpd_partner_bundle_fetched_timestamp_seconds", // with SPIFFE
+		"swpd_cluster_node_silent_seconds", "swpd_cluster_nodes_differing", // with other nodes
+	} {
+		described[elsewhere] = true // whose tests look for them
 	}
 	name := regexp.MustCompile(`\bswpd_[a-z0-9_]+\b`)
 	for _, file := range []string{"../deploy/prometheus/swpd.rules.yaml", "../deploy/grafana/swpd.json"} {

@@ -18,7 +18,7 @@ type passed struct {
 	state          tls.ConnectionState // of the peer; empty for plaintext
 	policy         *transport.Policy
 	own            func() *tls.Certificate // that the peer was shown
-	departing      context.Context  // ends when the other process is about to end
+	departing      context.Context         // ends when the other process is about to end
 }
 
 // Departing implements transport.Departing.
