@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
@@ -219,7 +220,7 @@ const idleAfter = time.Second
 // endIdle calls end as soon as the connection is idle, unless ended ends before.
 func (q *quiet) endIdle(ended context.Context, end func()) {
 	for !q.answered.Load() || time.Since(time.Unix(0, q.at.Load())) < idleAfter {
-		if !sleep(ended, idleAfter/10) {
+		if backoff.Wait(ended, idleAfter/10) != nil {
 			return
 		}
 	}

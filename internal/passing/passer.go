@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -151,7 +152,7 @@ func (p *Passer) reach(ctx, gone context.Context, multiplexed bool, h hello) (tr
 				return nil, nil, nil, fmt.Errorf("%w: %w", ErrNotTaken, last)
 			}
 		}
-		if !sleep(within, pace) {
+		if backoff.Wait(within, pace) != nil {
 			if ctx.Err() != nil && gone.Err() == nil {
 				return nil, nil, nil, fmt.Errorf("%w: %w", ErrWaiting, last)
 			}

@@ -12,7 +12,6 @@
 package passing
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -180,14 +179,4 @@ func (h *hello) peerOf(policy *transport.Policy) (*transport.Peer, tls.Connectio
 	}
 	peer, err := policy.Peer(state, h.Transport, h.Addr)
 	return peer, state, err
-}
-
-// sleep waits, and reports whether ctx lasts.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

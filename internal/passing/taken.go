@@ -50,9 +50,6 @@ type single struct {
 	given  atomic.Bool
 }
 
-// Open implements transport.Conn.
-func (s *single) Open(ctx context.Context) (transport.Stream, error) { return s.Conn.Open(ctx) }
-
 // Accept implements transport.Conn.
 func (s *single) Accept(ctx context.Context) (transport.Stream, error) {
 	if s.given.CompareAndSwap(false, true) {
