@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -95,7 +96,7 @@ func (c *Client) readBack(ctx context.Context, failed error, states []state.Stat
 	}
 	for i := range states {
 		there, err := state.Fetch(ctx, on, state.IDOf(states[i].Blob))
-		if err != nil || !slices.Equal(there.Parents, states[i].Parents) {
+		if err != nil || !slices.Equal(there.Parents, states[i].Parents) || !bytes.Equal(there.Metadata, states[i].Metadata) {
 			return failed
 		}
 	}

@@ -25,6 +25,11 @@ func TestWhatAPeerWithoutRPCTookIsReadBackOrUnconfirmed(t *testing.T) {
 				}
 			})
 			s.with(ctx, address, func(c *Client) {
+				if n, err := c.PutStates(ctx, state.State{Blob: blob, Metadata: []byte("other")}); n != 0 || err == nil {
+					t.Errorf("PutStates of a state that is stored with other metadata: %d, %v", n, err)
+				}
+			})
+			s.with(ctx, address, func(c *Client) {
 				err := c.AddStateDelta(ctx, state.IDOf(blob), []byte("delta"))
 				if unsure, ok := errors.AsType[*profiles.UnconfirmedError](err); !ok || !unsure.Lost {
 					t.Errorf("AddStateDelta: %v, want it unconfirmed and perhaps lost", err)
