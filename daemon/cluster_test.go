@@ -146,6 +146,26 @@ func TestANodeThatStandsByPassesPeersToTheActiveOne(t *testing.T) {
 	}
 }
 
+// Addresses are of each node, so that one can serve HTTP and another not.
+func TestAnActiveNodeWithoutHTTPRefusesItAtOtherNodes(t *testing.T) {
+	c := newCluster(t, httpYAML)
+	c.node("first", func(o *Options) { o.Config.HTTP.Address = config.HTTPOff })
+	second, _ := c.node("second")
+	until(t, second, "the second node is not ready", func(s Status) bool { return s.Ready })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(second.front(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Fatalf("%d octets from a node without HTTP", n)
+	}
+	const refused = `swpd_cluster_passed_connections_total{result="refused"} 1`
+	if _, body := second.get("/metrics"); !strings.Contains(body, refused) {
+		t.Errorf("not in the metrics: %s", refused)
+	}
+}
+
 // A stranger who speaks no TLS costs a node that stands by no more than the active one.
 func TestAFailedHandshakeDoesNotEndANodeThatStandsBy(t *testing.T) {
 	c := newCluster(t, "access: {rules: [{identity: '**'}]}\n")

@@ -205,6 +205,9 @@ func checkHostPort(address, example string) (host string, err error) {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", fmt.Errorf("port %.16q, want 0 to 65535", port)
 	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostName.MatchString(host) {
+		return "", fmt.Errorf("%.200q is no IP address and no name of a host; set one such as %s", host, example)
+	}
 	return host, nil
 }
 
@@ -247,6 +250,7 @@ func Loopback(host string) bool {
 const AdminOff = "off"
 
 var (
+	hostName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 	serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	envName    = regexp.MustCompile(`^[^=\x00]+$`)
 )

@@ -63,12 +63,9 @@ func (w *writer) start(b *pgx.Batch, ops []*op, exact bool) (statements int) {
 func (w *writer) pipeline(ctx context.Context, ops []*op, exact bool) (err error) {
 	b := new(pgx.Batch)
 	before := w.start(b, ops, exact)
-	sent := make([]*op, 0, len(ops))
-	for _, o := range ops {
-		if c := o.begin(w, w.limits(o)); c.text != "" {
-			b.Queue(c.text, c.args...)
-			sent = append(sent, o)
-		}
+	sent := w.statements(ops)
+	for _, s := range sent {
+		b.Queue(s.text, s.args...)
 	}
 	count := w.rooms.count()
 	if count.text != "" {
@@ -94,15 +91,17 @@ func (w *writer) pipeline(ctx context.Context, ops []*op, exact bool) (err error
 		}
 	}
 	asks := false
-	for _, o := range sent {
+	for _, s := range sent {
 		rows, err := results.Query()
 		if err == nil {
-			err = o.read(rows)
+			err = s.read(rows)
 		}
 		if err != nil {
 			return err
 		}
-		asks = asks || o.ask != nil
+		for _, o := range s.ops {
+			asks = asks || o.ask != nil
+		}
 	}
 	if asks {
 		return errAsks
@@ -115,6 +114,42 @@ func (w *writer) pipeline(ctx context.Context, ops []*op, exact bool) (err error
 		return w.rooms.counted(rows)
 	}
 	return nil
+}
+
+// statement performs operations.
+type statement struct {
+	call
+	ops  []*op
+	read func(pgx.Rows) error
+}
+
+// statements returns the statements of operations, in their order. Appends to one log that no other operation on the
+// log separates are one statement.
+func (w *writer) statements(ops []*op) []statement {
+	list := make([]statement, 0, len(ops))
+	open := make(map[gather.Subject]int) // the statement that another append to a log can join
+	for _, o := range ops {
+		if at, ok := open[o.subject]; ok && o.joins() {
+			list[at].ops = append(list[at].ops, o)
+			continue
+		}
+		delete(open, o.subject)
+		c := o.begin(w, w.limits(o))
+		if c.text == "" {
+			continue
+		}
+		if o.joins() {
+			open[o.subject] = len(list)
+		}
+		list = append(list, statement{c, []*op{o}, o.read})
+	}
+	for i, s := range list {
+		if len(s.ops) > 1 {
+			list[i].call = w.appendJoined(s.ops)
+			list[i].read = func(rows pgx.Rows) error { return w.s.readAppended(rows, s.ops) }
+		}
+	}
+	return list
 }
 
 // oneByOne sends the statement of an operation after the result of the one before, and decides what

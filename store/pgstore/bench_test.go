@@ -13,10 +13,13 @@ import (
 	"github.com/slimwire/swp/store/pgstore"
 )
 
-// BenchmarkAppend measures appends of 256 octets from several producers, each to its log.
+// BenchmarkAppend measures appends of 256 octets from several producers, each to its log or all to one.
 func BenchmarkAppend(b *testing.B) {
-	for _, producers := range []int{1, 64} {
-		b.Run(fmt.Sprint(producers), func(b *testing.B) {
+	for _, shape := range []struct {
+		producers, logs int
+	}{{1, 1}, {64, 64}, {64, 1}} {
+		producers := shape.producers
+		b.Run(fmt.Sprintf("producers=%d/logs=%d", producers, shape.logs), func(b *testing.B) {
 			dsn, err := pgtest.Shared(b).Database(b.Context())
 			pgtest.Must(b, err)
 			s, err := pgstore.Open(b.Context(), pgstore.Options{DSN: dsn, Limits: store.Limits{Quota: 1 << 40, QuotaPerOwner: 1 << 40}})
@@ -40,7 +43,7 @@ func BenchmarkAppend(b *testing.B) {
 						return
 					}
 					n++
-					s.Append("space", fmt.Sprint("log ", p), fmt.Sprint(n), "owner", data, time.Time{}, next)
+					s.Append("space", fmt.Sprint("log ", p%shape.logs), fmt.Sprint(p, "/", n), fmt.Sprint("owner ", p), data, time.Time{}, next)
 				}
 				next(store.AppendResult{})
 			}

@@ -621,7 +621,7 @@ func TestST05AnotherSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, dsn, `UPDATE swp.state SET schema = 2`)
+	execute(t, dsn, `UPDATE swp.state SET schema = schema + 1`)
 	s = open(t, pgstore.Options{DSN: dsn})
 	if p := put(t, s, "key", "value"); p.Err != nil {
 		t.Errorf("with a later schema that this one can use: %v", p.Err)
@@ -629,7 +629,7 @@ func TestST05AnotherSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, dsn, `UPDATE swp.state SET min_reader = 2`)
+	execute(t, dsn, `UPDATE swp.state SET min_reader = schema`)
 	if _, err := pgstore.Open(t.Context(), pgstore.Options{DSN: dsn}); !errors.Is(err, store.ErrNewer) {
 		t.Errorf("with one that it cannot use: %v", err)
 	}

@@ -1,24 +1,17 @@
 package pgstore
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"fmt"
 	"math"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/internal/checksum"
 	"github.com/slimwire/swp/store/internal/clock"
 	"github.com/slimwire/swp/store/internal/gather"
 )
 
 const (
-	appendEntries = `SELECT status, number, had_owner, coalesce(had_expires, 0), coalesce(had_sum, 0), had
-		FROM append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 	cutLog    = `SELECT cut($1, $2, $3, $4, $5)`
 	selectLog = `SELECT id, owner, last, trimmed, sum FROM log WHERE space = $1 AND name = $2`
 	spanOfLog = `SELECT l.id, l.owner, l.last, l.trimmed, l.sum, (SELECT e.seq FROM entry e
@@ -66,81 +59,6 @@ func (s *Store) intactEntry(space, log string, e *entry) error {
 		return s.damaged("entry %d of log %q in space %q", e.seq, log, space)
 	}
 	return nil
-}
-
-// Append implements store.Logs.
-func (s *Store) Append(space, log, id, owner string, data []byte, expires time.Time, done func(store.AppendResult)) {
-	s.append(space, log, owner, []store.Entry{{ID: id, Data: data}}, expires, func(results []store.AppendResult, err error) {
-		if err != nil {
-			done(store.AppendResult{Err: err})
-			return
-		}
-		done(results[0])
-	})
-}
-
-// AppendAll implements store.Logs.
-func (s *Store) AppendAll(space, log, owner string, entries []store.Entry, expires time.Time, done func(store.AppendAllResult)) {
-	s.append(space, log, owner, entries, expires, func(results []store.AppendResult, err error) {
-		if err != nil {
-			done(store.AppendAllResult{Err: err})
-			return
-		}
-		seqs := make([]uint64, len(results))
-		for i, r := range results {
-			seqs[i] = r.Seq
-		}
-		done(store.AppendAllResult{Seqs: seqs})
-	})
-}
-
-func (s *Store) append(space, log, owner string, entries []store.Entry, expires time.Time, done func([]store.AppendResult, error)) {
-	o := logOp(space, log)
-	o.owner, o.after = owner, false // entries differ by their ids
-	o.size += len(owner)
-	for _, e := range entries {
-		o.size += len(e.ID) + len(e.Data)
-		o.invalid = cmp.Or(o.invalid, gather.CheckSizes(space, log, e.ID, owner, len(e.Data)))
-	}
-	var results []store.AppendResult
-	if len(entries) > 0 {
-		o.call = func(w *writer, l limits) call {
-			ids, datas, sums := make([][]byte, len(entries)), make([][]byte, len(entries)), make([]int64, len(entries))
-			for i, e := range entries {
-				ids[i], datas[i], sums[i] = []byte(e.ID), given(e.Data), sumEntry(space, log, e.ID, owner, e.Data)
-			}
-			return call{appendEntries, []any{
-				w.node, []byte(space), []byte(log), []byte(owner), ids, datas, s.clock.Expiry(expires), sums,
-				crc(checksum.Log, nil, space, log, owner), w.now, l.perOwner, l.open,
-			}}
-		}
-	}
-	o.read = func(rows pgx.Rows) error {
-		results = results[:0]
-		var status int
-		var e entry
-		_, err := pgx.ForEachRow(rows, []any{&status, &e.seq, &e.owner, &e.expires, &e.sum, &e.data}, func() error {
-			i := len(results)
-			switch status {
-			case asksOctets:
-				o.ask = &ask{owner: string(e.owner), octets: e.seq}
-				return nil
-			case written:
-				results = append(results, store.AppendResult{Seq: uint64(e.seq), Fresh: true})
-				return nil
-			}
-			e.id = []byte(entries[i].ID)
-			o.err = cmp.Or(o.err, s.intactEntry(space, log, &e))
-			results = append(results, store.AppendResult{Seq: uint64(e.seq), Equal: bytes.Equal(e.data, entries[i].Data)})
-			return nil
-		})
-		if err == nil && o.ask == nil && len(results) != len(entries) {
-			err = fmt.Errorf("%w: %d rows for %d entries", errNoRow, len(results), len(entries))
-		}
-		return err
-	}
-	o.done = func(err error) { done(results, err) }
-	s.queue.Submit(o)
 }
 
 func logOp(space, log string) *op {

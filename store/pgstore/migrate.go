@@ -17,6 +17,9 @@ const schemaName = "swp"
 //go:embed schema1.sql
 var schema1 string
 
+//go:embed schema2.sql
+var schema2 string
+
 // step makes the next schema. A release that changes the schema appends a step, and never changes an
 // earlier one. While nodes are upgraded one after another, two releases use the database: a step that
 // only adds keeps the minReader of the step before.
@@ -25,7 +28,7 @@ type step struct {
 	minReader int // programs that know schemas from this one on can use the new one
 }
 
-var steps = []step{{schema1, 1}}
+var steps = []step{{schema1, 1}, {schema2, 1}}
 
 const (
 	selectSchema = `SELECT schema, min_reader FROM state`

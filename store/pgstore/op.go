@@ -33,6 +33,9 @@ type op struct {
 	ask  *ask
 	err  error
 
+	// appends is what an operation appends to a log; nil: nothing.
+	appends *appends
+
 	// alone is a separate transaction instead of a statement. It is not repeated.
 	alone func(ctx context.Context, w *writer) error
 }
@@ -64,7 +67,10 @@ func (o *op) begin(w *writer, l limits) call {
 	return o.call(w, l)
 }
 
-var errNoRow = errors.New("pgstore: a function has returned no row")
+var (
+	errNoRow = errors.New("pgstore: a function has returned no row")
+	errRows  = errors.New("pgstore: a function has returned another number of rows than expected")
+)
 
 // one reads the only row of a result.
 func one(rows pgx.Rows, to ...any) error {

@@ -102,6 +102,9 @@ type Options struct {
 func New(o Options) (*Fronts, error) {
 	f := &Fronts{o: o, conf: &o.Config.HTTP, links: make(map[string]*mcpfront.Link), cards: make(map[string]*agdisc.Cache)}
 	if f.conf.Address == config.HTTPOff {
+		if o.Passed != nil {
+			return f, o.Passed.Close() // other nodes are told that there is no HTTP here
+		}
 		return f, nil
 	}
 	var err error
