@@ -168,12 +168,26 @@ func (h *history) judgeAttempts(id string, d *told, again map[string]int, wrong 
 		before := d.attempts[i-1]
 		cause := h.cause(before, a)
 		if cause == "" {
-			wrong("%s came twice without a cause: to %s, which said %q after %v, and %v after that got it to %s",
-				id, before.conn.who, before.answer, time.Duration(before.answered-before.at), time.Duration(a.at-before.at), a.conn.who)
+			wrong("%s came twice without a cause: to %s at %d, which said %q after %v, and %v after that got it to %s; %s",
+				id, before.conn.who, before.at, before.answer, time.Duration(before.answered-before.at), time.Duration(a.at-before.at), a.conn.who, h.around(before.at))
 			continue
 		}
 		again[cause]++
 	}
+}
+
+// around names the last fault that had ended at a moment, and the next one.
+func (h *history) around(at int64) string {
+	last, next := int64(0), int64(forever)
+	for _, l := range h.relays {
+		if l.killed.to > 0 && l.killed.to <= at {
+			last = max(last, l.killed.to)
+		}
+		if l.killed.from >= at {
+			next = min(next, l.killed.from)
+		}
+	}
+	return fmt.Sprintf("the last fault ended %v before, and the next one began %v later", time.Duration(at-last), time.Duration(next-at))
 }
 
 func described(model porcupine.Model, ops []porcupine.Operation) string {

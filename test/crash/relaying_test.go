@@ -23,7 +23,7 @@ type relaying struct {
 // newRelaying relays through the swpd of a rig, which has relayConfig, on so many
 // connections of publishers.
 func newRelaying(t *testing.T, f *faults, r *rig, lanes int) *relaying {
-	return &relaying{faults: f, r: r, journal: t.TempDir(), lanes: lanes}
+	return &relaying{faults: f, r: r, journal: keptDir(t, "relaying"), lanes: lanes}
 }
 
 func (w *relaying) String() string { return "relay: " + w.figures.String() }
