@@ -65,3 +65,41 @@ func TestAppendsOfOneTransactionKeepTheirOrder(t *testing.T) {
 		t.Errorf("%q, %v", left, err)
 	}
 }
+
+// A log whose last number is damaged loses no entries to an append.
+func TestST04AnAppendToADamagedLogDeletesNothing(t *testing.T) {
+	dsn := database(t)
+	s := open(t, pgstore.Options{DSN: dsn})
+	several := func(prefix string, n int) (failed int) {
+		ended := make(chan error, n)
+		for i := range n {
+			s.Append("space", "log", fmt.Sprint(prefix, i), fmt.Sprint("owner ", i), []byte("data"), time.Time{}, func(r store.AppendResult) { ended <- r.Err })
+		}
+		for range n {
+			if within(t, ended) != nil {
+				failed++
+			}
+		}
+		return failed
+	}
+	if failed := several("a", 6); failed > 0 {
+		t.Fatalf("%d appends failed", failed)
+	}
+	execute(t, dsn, `UPDATE swp.log SET last = 2`)
+	if failed := several("a", 6); failed > 0 { // they are known
+		t.Errorf("%d of 6 equal appends failed", failed)
+	}
+	if failed := several("b", 2); failed < 2 {
+		t.Errorf("%d of 2 appends to a damaged log failed", failed)
+	}
+	if failed := several("a", 6); failed > 0 {
+		t.Errorf("%d of 6 equal appends failed after those", failed)
+	}
+	entries := 0
+	if err := s.Read(t.Context(), "space", "log", 0, func(uint64, string, []byte) bool {
+		entries++
+		return true
+	}); err != nil || entries != 6 {
+		t.Errorf("%d entries are left, want 6; %v", entries, err)
+	}
+}

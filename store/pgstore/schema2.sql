@@ -11,20 +11,21 @@ DECLARE
 	one record;
 	total bigint;
 	n int := cardinality(ids);
-	added int := 0;
+	added bigint[];
 BEGIN
 	SELECT * INTO l FROM log WHERE space = of_space AND name = of_log FOR NO KEY UPDATE;
 	SELECT sum(cost(octet_length(id), octet_length(data))) INTO total FROM unnest(ids, datas) AS u (id, data);
 	IF l.id IS NOT NULL AND open >= total + (SELECT coalesce(sum(octets), 0) FROM counts WHERE kind = 0)
 			AND per_owner >= total + (SELECT coalesce(max(octets), 0) FROM (SELECT sum(octets) AS octets FROM counts
 				WHERE kind = 1 AND space = '' AND name = ANY (owners) GROUP BY name) used) THEN
-		INSERT INTO entry SELECT l.id, l.last + i, nullif(id, ''), owner, expiry, crc # (l.last + i) # rot(expiry, 32), data
-			FROM unnest(ids, owners, expiries, crcs, datas) WITH ORDINALITY AS u (id, owner, expiry, crc, data, i)
-			ON CONFLICT DO NOTHING;
-		GET DIAGNOSTICS added = ROW_COUNT;
+		WITH fresh AS (
+			INSERT INTO entry SELECT l.id, l.last + i, nullif(id, ''), owner, expiry, crc # (l.last + i) # rot(expiry, 32), data
+				FROM unnest(ids, owners, expiries, crcs, datas) WITH ORDINALITY AS u (id, owner, expiry, crc, data, i)
+				ON CONFLICT (log, id) WHERE id IS NOT NULL DO NOTHING RETURNING seq)
+		SELECT array_agg(seq) INTO added FROM fresh;
 	END IF;
-	IF added < n THEN
-		DELETE FROM entry WHERE log = l.id AND seq > l.last;
+	IF coalesce(cardinality(added), 0) < n THEN
+		DELETE FROM entry WHERE log = l.id AND seq = ANY (added);
 		FOR i IN 1 .. n LOOP
 			SELECT * INTO one FROM append(of_node, of_space, of_log, owners[i], ids[i:i], datas[i:i], expiries[i], crcs[i:i], log_crcs[i],
 				at, per_owner, open);
