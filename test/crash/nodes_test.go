@@ -349,11 +349,16 @@ func (n *nodes) cutShortly() time.Duration {
 
 // cutBetween cuts the link between the active node and the one that passes connections to it.
 func (n *nodes) cutBetween() time.Duration {
-	return n.outage(func() {
+	cut := len(n.past()) - 1
+	took := n.outage(func() {
 		mend := n.cut(n.process.host, n.spares[0].host)
 		time.Sleep(shortCut + upTo(n.luck, longCut)) // the fault is its length
 		mend()
 	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lives[cut].stalls = true
+	return took
 }
 
 // ends notes when the active node ended.

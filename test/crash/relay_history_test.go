@@ -41,6 +41,7 @@ type grave struct {
 type life struct {
 	from   int64
 	killed span // zero: it was not
+	stalls bool // it was only cut off from its clients: what was sent then may arrive up to ackTimeout later
 }
 
 // told is what is known of one delivery.
@@ -286,9 +287,13 @@ func (h *history) cause(a, b *attempt) (why string) {
 	if was := h.livesOf(a.conn); len(was) != 1 || !slices.Equal(was, h.livesOf(b.conn)) {
 		blame(byRelay, h.relays[was[len(was)-1]].killed.from)
 	}
-	for _, l := range h.relays { // a connection outlives the time without a database
-		if l.killed.to > 0 && l.killed.meets(span{a.at, b.at}) {
-			blame(byRelay, l.killed.from)
+	for _, l := range h.relays { // a connection outlives the time without a database, and a cut link
+		away := l.killed
+		if l.stalls {
+			away.to += int64(ackTimeout)
+		}
+		if l.killed.to > 0 && away.meets(span{a.at, b.at}) {
+			blame(byRelay, away.from)
 		}
 	}
 	if a.conn.ended > 0 && a.conn.ended <= b.at {

@@ -173,6 +173,22 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 			s.get("c3", 111, 2, one, didAck)
 			s.ask(120, one.id, acked)
 		}, "without a cause"},
+		"twice, because the first came late over a link that was cut": {func(s *script) {
+			s.relays[0].killed, s.relays[0].stalls = span{at(1.5), at(1.9)}, true
+			s.relays[1].from = at(1.9)
+			once(s)
+			s.get("c2", 6, 2, one, didAck)
+			s.ask(9, one.id, acked)
+		}, ""},
+		"twice, long after a link was cut": {func(s *script) {
+			s.relays[0].killed, s.relays[0].stalls = span{at(1.5), at(1.9)}, true
+			s.relays[1].from = at(1.9)
+			ready(s)
+			s.publish(2, 1, one, answerFresh)
+			s.get("c1", 7, 2, one, didAck)
+			s.get("c2", 8, 2, one, didAck)
+			s.ask(9, one.id, acked)
+		}, "without a cause"},
 		"twice, because the consumer was killed": {func(s *script) {
 			once(s)
 			s.kills["c1"] = span{at(4), at(4.1)}
