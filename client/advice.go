@@ -98,7 +98,7 @@ var advices = []advice{
 	{"idle here", func(f *failure) bool { return errors.Is(f.err, endpoint.ErrIdle) }, always(
 		"Nothing was in flight for so long that this client closed the connection. Run the command again.")},
 	{"ended after use", func(f *failure) bool { return f.ended() && f.c.peer != nil && f.c.peer.Answered() }, always(
-		"The server closed a connection that was in use before: it was idle for longer than limits.idle of the server, the server stops or restarts, or its operator changed its rules. Run the command again.")},
+		"The server closed a connection that was in use before: it was idle for longer than limits.idle of the server, the server or one of its nodes stops or restarts, or its operator changed its rules. Run the command again.")},
 	{"ended, plaintext", func(f *failure) bool { return f.ended() && strings.HasPrefix(f.c.address, "swp+tcp:") }, always(
 		"What listens there hung up without a word. Is it a plaintext listener (swp+tcp) of swpd? If it is, it may be full; try again later.")},
 	{"ended, own certificate out of time", func(f *failure) bool { return f.ended() && f.own != nil }, func(f *failure) string {
