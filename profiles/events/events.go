@@ -152,6 +152,7 @@ type Bus struct {
 	tail    tail
 	kept    atomic.Int64  // Options.Retention, changed
 	pending fair.Budget   // octets that wait to be stored, by producer
+	order   order         // of what streams publish
 	rules   atomic.Uint64 // how often they have changed
 	readers *fair.Slots   // for reading the store
 	large   *fair.Slots   // for large records from the store

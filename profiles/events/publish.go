@@ -23,7 +23,7 @@ func (b *Bus) Publish(ctx context.Context, producer string, r *Record) error {
 		return errEnding
 	}
 	done := make(chan error, 1)
-	b.accept(producer, newEntry(&own), func(err error) { done <- err })
+	b.accept(nil, producer, newEntry(&own), func(err error) { done <- err })
 	select {
 	case err := <-done:
 		return err
@@ -33,8 +33,8 @@ func (b *Bus) Publish(ctx context.Context, producer string, r *Record) error {
 }
 
 // accept stores an event, notifies subscriptions and calls done, from any goroutine. It
-// does not wait.
-func (b *Bus) accept(producer string, e *entry, done func(error)) {
+// does not wait. lane is where the event came; nil for one of this process.
+func (b *Bus) accept(lane profiles.Lane, producer string, e *entry, done func(error)) {
 	if b.opts.Store == nil {
 		done(b.acceptLive(producer, e))
 		return
@@ -44,9 +44,15 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 		done(invalid(DetailSize, "event_id and the identity of its producer are too long together"))
 		return
 	}
+	from := source{lane, producer}
+	if !b.order.admits(from, id, b.opts.Now(), func() bool { return b.tail.has(e) }) {
+		done(errHeld)
+		return
+	}
 	size := len(e.octets())
 	if fault := b.pending.Take(producer, size).Refuse(errPending); fault != nil {
 		if b.pending.Used() > 0 {
+			b.order.refused(from, id, b.opts.Now())
 			done(fault)
 			return
 		}
@@ -57,7 +63,11 @@ func (b *Bus) accept(producer string, e *entry, done func(error)) {
 			b.pending.Give(producer, size)
 			switch {
 			case r.Err != nil:
-				done(profiles.Unavailable(r.Err))
+				fault := profiles.Unavailable(r.Err)
+				if fault.Retryable {
+					b.order.refused(from, id, b.opts.Now())
+				}
+				done(fault)
 				return
 			case r.Fresh:
 				e.seq = r.Seq
@@ -78,7 +88,7 @@ var errConflict = invalid(DetailConflict, "event_id was used for another event")
 // acceptAll accepts the records of a batch, in order, and calls done when all are accepted,
 // or the last is not, with the first error. Events accepted before an error stay, and are
 // not duplicated when the batch is repeated.
-func (b *Bus) acceptAll(producer string, events []*entry, done func(error)) {
+func (b *Bus) acceptAll(lane profiles.Lane, producer string, events []*entry, done func(error)) {
 	if len(events) == 0 {
 		done(nil)
 		return
@@ -86,7 +96,7 @@ func (b *Bus) acceptAll(producer string, events []*entry, done func(error)) {
 	var mu sync.Mutex
 	left, first := len(events), error(nil)
 	for _, e := range events {
-		b.accept(producer, e, func(err error) {
+		b.accept(lane, producer, e, func(err error) {
 			mu.Lock()
 			left--
 			if first == nil {
@@ -116,7 +126,7 @@ func (b *Bus) publish(req *profiles.Request) error {
 	if b.opts.Store == nil {
 		return b.acceptLive(producer, e)
 	}
-	b.accept(producer, e, req.Defer())
+	b.accept(req.Lane, producer, e, req.Defer())
 	return nil
 }
 
@@ -145,10 +155,10 @@ func (b *Bus) batch(req *profiles.Request) error {
 	}
 	if b.opts.Store == nil {
 		var err error
-		b.acceptAll(producer, events, func(first error) { err = first })
+		b.acceptAll(req.Lane, producer, events, func(first error) { err = first })
 		return err
 	}
-	b.acceptAll(producer, events, req.Defer())
+	b.acceptAll(req.Lane, producer, events, req.Defer())
 	return nil
 }
 

@@ -261,6 +261,46 @@ func TestFullQuotaIsRefusedRetryably(t *testing.T) {
 	}
 }
 
+// A producer sends events without waiting for each. If one cannot be stored, those behind it must not be stored
+// before it.
+func TestEventsBehindARefusedOneAreRefused(t *testing.T) {
+	store, now := newMemory(t), time.Unix(1_700_000_000, 0)
+	store.quota = 1
+	b := newBus(t, events.Options{Store: store, Now: func() time.Time { return now }})
+	h, other := profiletest.New(t, b.Profile()), profiletest.New(t, b.Profile())
+	accept := func(h *profiletest.Harness, id string) {
+		t.Helper()
+		wantAccepted(t, h.Serve(events.TypePublish, publish(record(id))).Wait())
+	}
+	refuse := func(id, detail string) {
+		t.Helper()
+		x := h.Serve(events.TypePublish, publish(record(id))).Wait()
+		wantRefused(t, b.Profile(), x, profiles.RateLimitExceeded, "RATE_LIMIT_EXCEEDED")
+		if err := x.Err(); err.Detail != detail || !err.Retryable {
+			t.Errorf("%s: %v, want %s, retryable", id, err, detail)
+		}
+	}
+	accept(h, "a")
+	refuse("b", "store_quota")
+	store.update(func() { store.quota = 0 })
+	refuse("c", events.DetailHeld)
+	accept(other, "of another stream")
+	accept(h, "a") // it begins again
+	accept(h, "b")
+	accept(h, "c")
+
+	store.update(func() { store.quota = 1 })
+	refuse("d", "store_quota")
+	store.update(func() { store.quota = 0 })
+	refuse("e", events.DetailHeld)
+	now = now.Add(2 * time.Second) // it has given d up
+	accept(h, "e")
+	zero := uint64(0)
+	if got := fmt.Sprint(next(t, b, b.Subscribe(nil, &zero))); got != "[a of another stream b c e]" {
+		t.Errorf("events %s", got)
+	}
+}
+
 func TestPendingOctetsAreBounded(t *testing.T) {
 	store := newMemory(t)
 	r := record("a")

@@ -84,6 +84,7 @@ const (
 	DetailSlow     = "evt_slow_consumer" // the next events are no longer available
 	DetailBound    = "evt_bound"         // too many subscriptions, or names of them
 	DetailPending  = "evt_pending"       // too many octets wait to be stored
+	DetailHeld     = "evt_held"          // an event before it on the stream was refused for now
 )
 
 func invalid(detail, format string, args ...any) *profiles.Error {

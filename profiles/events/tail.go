@@ -1,6 +1,9 @@
 package events
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+)
 
 // entry is an accepted event. It is immutable.
 type entry struct {
@@ -73,6 +76,18 @@ func (t *tail) drop(n int) {
 		*e = nil
 		t.n--
 	}
+}
+
+// has reports whether an equal event is among the newest.
+func (t *tail) has(e *entry) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for seq := t.last; seq > t.last-uint64(t.n); seq-- {
+		if bytes.Equal((*t.at(seq)).octets(), e.octets()) {
+			return true
+		}
+	}
+	return false
 }
 
 // read copies the entries after a number to dst. Without any it returns what the next one of

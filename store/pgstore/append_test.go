@@ -3,10 +3,14 @@
 package pgstore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/pgstore"
@@ -63,6 +67,51 @@ func TestAppendsOfOneTransactionKeepTheirOrder(t *testing.T) {
 		return true
 	}); err != nil || !slices.Equal(left, []string{"4second4", "55", "66"}) {
 		t.Errorf("%q, %v", left, err)
+	}
+}
+
+// A producer does not wait for each entry. If one is lost because the server does not answer, those that it has
+// submitted since are lost, too, so that no later entry comes before it.
+func TestST01WhatWaitsBehindALostWriteIsLost(t *testing.T) {
+	dsn := database(t)
+	s := open(t, pgstore.Options{DSN: dsn, Timeout: time.Second})
+	if r := appendTo(t, s, "log", "first"); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(t.Context())) }()
+	if _, err := c.Exec(t.Context(), `BEGIN; UPDATE swp.node SET address = address`); err != nil {
+		t.Fatal(err)
+	}
+	lost, behind := make(chan error, 1), make(chan error, 1)
+	s.Append("space", "log", "lost", "owner", []byte("lost"), time.Time{}, func(r store.AppendResult) {
+		_, err := c.Exec(t.Context(), `ROLLBACK`) // the next transaction would succeed
+		lost <- errors.Join(r.Err, err)
+	})
+	for waits := false; !waits; { // the others are not in its transaction
+		other, err := pgx.Connect(t.Context(), dsn)
+		if err == nil {
+			err = other.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waits)
+		}
+		if err == nil {
+			err = other.Close(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Append("space", "log", "behind", "owner", []byte("behind"), time.Time{}, func(r store.AppendResult) { behind <- r.Err })
+	if err := within(t, lost); !store.Retryable(err) {
+		t.Fatalf("a write without an answer: %v", err)
+	}
+	if err := within(t, behind); !store.Retryable(err) {
+		t.Errorf("the write behind it: %v", err)
+	}
+	if r := appendTo(t, s, "log", "next"); r.Err != nil || r.Seq != 2 {
+		t.Errorf("the next write: %+v", r)
 	}
 }
 

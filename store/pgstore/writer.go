@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,8 +72,11 @@ func (w *writer) loop() {
 		ops, open = q.Take(spare[:0])
 		batch := w.turns.Take(ops)
 		if len(batch) > 0 {
-			w.write(batch)
+			lost := w.write(batch)
 			q.Release(batch)
+			if lost != nil {
+				open = w.giveUp(lost)
+			}
 		}
 		clear(ops)
 		spare = ops[:0]
@@ -84,8 +88,25 @@ func (w *writer) loop() {
 	}
 }
 
-// write writes operations in one transaction and reports their outcomes.
-func (w *writer) write(ops []*op) {
+// giveUp reports the error of a transaction for all that waits, which was submitted before the error was
+// known: a caller that does not wait for each outcome expects that nothing behind a lost operation is done.
+func (w *writer) giveUp(err error) (open bool) {
+	more, open := w.s.queue.Take(nil)
+	ops := append(w.turns.Rest(), more...)
+	w.report(ops, err)
+	w.s.queue.Release(ops)
+	return open
+}
+
+// report reports one error for operations.
+func (w *writer) report(ops []*op, err error) {
+	w.s.stats.Count(err, len(ops))
+	w.s.queue.Tell(ops, slices.Repeat([]error{err}, len(ops)))
+}
+
+// write writes operations in one transaction and reports their outcomes. It returns the error if none was
+// written because of the server.
+func (w *writer) write(ops []*op) (lost error) {
 	w.errs = append(w.errs[:0], make([]error, len(ops))...)
 	began := time.Now()
 	err := w.commit(ops)
@@ -101,17 +122,23 @@ func (w *writer) write(ops []*op) {
 	case len(ops) > 1 && !store.Retryable(w.s.fault(err)), len(ops) > 1 && isStatement(err):
 		// One operation broke the transaction. Each one is repeated in its own transaction.
 		for i := range ops {
-			w.write(ops[i : i+1])
+			if lost = w.write(ops[i : i+1]); lost != nil {
+				w.report(ops[i+1:], lost)
+				return lost
+			}
 		}
-		return
+		return nil
 	default:
 		err = w.s.fault(err)
-		for i := range w.errs {
-			w.errs[i] = err
+		w.report(ops, err)
+		if store.Retryable(err) {
+			lost = err
 		}
+		return lost
 	}
-	w.s.stats.Count(err, len(ops))
+	w.s.stats.Count(nil, len(ops))
 	w.s.queue.Tell(ops, w.errs)
+	return nil
 }
 
 // isStatement reports whether an error is of one statement, and not of the server or another

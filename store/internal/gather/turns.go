@@ -57,6 +57,16 @@ func (t *Turns[O]) Take(ops []O) []O {
 	return t.batch
 }
 
+// Rest takes all operations that wait.
+func (t *Turns[O]) Rest() (ops []O) {
+	for len(t.next) > 0 || t.pop() {
+		ops = append(ops, t.next[0])
+		clear(t.next)
+		t.next = t.next[:0]
+	}
+	return ops
+}
+
 // fitting returns how many operations fit into one transaction.
 func (t *Turns[O]) fitting(ops []O) (n int) {
 	for octets := 0; n < len(ops) && n < t.Most; n++ {
