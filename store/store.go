@@ -17,7 +17,8 @@
 // a closed store refuses with ErrClosed. Such a refusal may overtake earlier submissions,
 // because these may be waiting for the medium. An operation
 // that failed with ErrUnavailable has not taken effect, but may have after a crash; a
-// caller that repeats it recognises this by the version or the id.
+// caller that repeats it recognises this by the version or the id. All operations fail with it
+// that were submitted before its failure was known, so that none takes effect before an earlier one.
 //
 // A profile needs one or more of the interfaces; an engine implements all. done gets a
 // result with several parts as one struct, by value: its Err says whether the operation

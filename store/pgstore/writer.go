@@ -75,7 +75,9 @@ func (w *writer) loop() {
 			lost := w.write(batch)
 			q.Release(batch)
 			if lost != nil {
-				open = w.giveUp(lost)
+				var n int
+				n, open = q.GiveUp(&w.turns, lost)
+				w.s.stats.Count(lost, n)
 			}
 		}
 		clear(ops)
@@ -86,16 +88,6 @@ func (w *writer) loop() {
 	if w.conn != nil {
 		_ = w.transact(w.s.options.Timeout, func(ctx context.Context) error { return w.pipeline(ctx, nil, true) })
 	}
-}
-
-// giveUp reports the error of a transaction for all that waits, which was submitted before the error was
-// known: a caller that does not wait for each outcome expects that nothing behind a lost operation is done.
-func (w *writer) giveUp(err error) (open bool) {
-	more, open := w.s.queue.Take(nil)
-	ops := append(w.turns.Rest(), more...)
-	w.report(ops, err)
-	w.s.queue.Release(ops)
-	return open
 }
 
 // report reports one error for operations.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/slimwire/swp/store"
@@ -91,8 +92,13 @@ func (w *writer) loop() {
 		ops, open = q.Take(spare[:0])
 		batch := w.turns.Take(ops)
 		if len(batch) > 0 {
-			w.batch(batch)
+			lost := w.batch(batch)
 			q.Release(batch)
+			if lost != nil {
+				var n int
+				n, open = q.GiveUp(&w.turns, lost)
+				w.s.stats.Count(lost, n)
+			}
 			w.checkpointer.step(w)
 		}
 		clear(ops)
@@ -102,8 +108,9 @@ func (w *writer) loop() {
 	}
 }
 
-// batch writes operations in one transaction and reports their outcomes.
-func (w *writer) batch(ops []operation) {
+// batch writes operations in one transaction and reports their outcomes. It returns the error if the medium did not
+// take them.
+func (w *writer) batch(ops []operation) (lost error) {
 	w.errs = append(w.errs[:0], make([]error, len(ops))...)
 	began := time.Now()
 	err := w.transact(func() error {
@@ -124,18 +131,26 @@ func (w *writer) batch(ops []operation) {
 	case len(ops) > 1 && !errors.Is(err, store.ErrUnavailable):
 		// One operation broke the transaction. Each one is repeated in its own transaction.
 		for i := range ops {
-			w.batch(ops[i : i+1])
+			if lost = w.batch(ops[i : i+1]); lost != nil {
+				w.s.stats.Count(lost, len(ops[i+1:]))
+				w.s.queue.Tell(ops[i+1:], slices.Repeat([]error{lost}, len(ops[i+1:])))
+				return lost
+			}
 		}
-		return
+		return nil
 	default:
 		err = w.s.asDamage(err)
 		for i := range w.errs {
 			w.errs[i] = err
 		}
+		if errors.Is(err, store.ErrUnavailable) {
+			lost = err
+		}
 	}
 	w.s.stats.Count(err, len(ops))
 	w.noteRoom(ops, err)
 	w.s.queue.Tell(ops, w.errs)
+	return lost
 }
 
 // noteRoom records the size of a failed batch until as much was written.

@@ -4,6 +4,7 @@
 package gather
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -163,6 +164,17 @@ func (q *Queue[O]) Take(spare []O) (ops []O, open bool) {
 	ops = q.waiting
 	q.waiting = spare
 	return ops, !q.closed
+}
+
+// GiveUp reports the error of a transaction that the medium has lost for all that waits, in turns too:
+// it was submitted before the error was known, and a caller that does not wait for each outcome expects
+// that nothing behind a lost operation is done. It returns the number of operations, and whether more can come.
+func (q *Queue[O]) GiveUp(turns *Turns[O], err error) (n int, open bool) {
+	more, open := q.Take(nil)
+	ops := append(turns.rest(), more...)
+	q.Tell(ops, slices.Repeat([]error{err}, len(ops)))
+	q.Release(ops)
+	return len(ops), open
 }
 
 // Tell reports the outcomes of operations, in order.

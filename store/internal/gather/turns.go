@@ -57,8 +57,8 @@ func (t *Turns[O]) Take(ops []O) []O {
 	return t.batch
 }
 
-// Rest takes all operations that wait.
-func (t *Turns[O]) Rest() (ops []O) {
+// rest takes all operations that wait.
+func (t *Turns[O]) rest() (ops []O) {
 	for len(t.next) > 0 || t.pop() {
 		ops = append(ops, t.next[0])
 		clear(t.next)
