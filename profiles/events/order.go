@@ -26,7 +26,7 @@ type held struct {
 	until time.Time // the end, for a producer that gives the event up
 }
 
-// holdTime is how long a source waits for an event that was refused: longer than what was sent after it may be on
+// holdTime is how long a source waits for an event that was refused: longer than later events may be on
 // its way.
 const holdTime = 2 * time.Second
 
