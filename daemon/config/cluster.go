@@ -32,7 +32,7 @@ func isPostgres(store string) bool {
 // and the directory of a node, its log, and the content of files that the configuration names.
 func (c *Config) Digest() string {
 	common := *c
-	common.Source, common.Data, common.Log, common.Listeners, common.Health = "", "", Log{}, nil, ""
+	common.Source, common.Places, common.Data, common.Log, common.Listeners, common.Health = "", nil, "", Log{}, nil, ""
 	common.Cluster.Node, common.Cluster.Address = "", ""
 	common.Admin.Address, common.Metrics.Address, common.HTTP.Address = "", "", ""
 	text, err := json.Marshal(&common)
