@@ -49,10 +49,11 @@ func parent(t *testing.T, g *Groups) (p *Process, child int) {
 // ends its group.
 func crash(t *testing.T, p *Process) {
 	t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
+	cmd := p.body.(local).cmd
+	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.cmd.Wait()
+	_ = cmd.Wait()
 }
 
 // runs reports whether a process runs.

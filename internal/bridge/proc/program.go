@@ -10,6 +10,7 @@
 package proc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -39,6 +40,11 @@ type Config struct {
 
 	// Groups keeps the process group while the program runs; nil: nobody does.
 	Groups *Groups
+
+	// Place decides where each process runs; nil: here. more are the additional environment
+	// entries of Start. It returns the link to a process that another node has started, or
+	// nil to start one here; ended is called when the process has ended.
+	Place func(more []string) (there *Link, ended func())
 }
 
 // Program is a Config that was found fit to run. It is safe for concurrent use.
@@ -109,40 +115,82 @@ func executable(path string) error {
 	return nil
 }
 
-// Start starts the program in its own process group. more are additional
+// Start starts the program in its own process group, or at another node. more are additional
 // environment entries, with names fixed by the caller; they override configured
 // ones. The caller calls Wait, and Close when it is done with the pipes.
 func (p *Program) Start(more ...string) (*Process, error) {
-	var in, out, errs pipe
-	var err error
-	for _, one := range []*pipe{&in, &out, &errs} {
-		if one.r, one.w, err = os.Pipe(); err != nil {
-			break
+	var there *Link
+	var ended func()
+	if p.cfg.Place != nil {
+		there, ended = p.cfg.Place(more)
+	}
+	streams, err := newPipes()
+	switch {
+	case err != nil:
+	case there != nil:
+		return there.join(streams, ended), nil
+	default:
+		var cmd *exec.Cmd
+		if cmd, err = p.run(streams, more); err == nil {
+			return &Process{Stdin: streams.in.w, Stdout: streams.out.r, Stderr: streams.errs.r, Leaving: context.Background(), body: local{cmd, p.cfg.Groups}, ended: ended}, nil
 		}
 	}
+	streams.close()
+	if there != nil {
+		there.Close()
+	}
+	if ended != nil {
+		ended()
+	}
+	return nil, err
+}
+
+// run starts the program here.
+func (p *Program) run(streams *pipes, more []string) (*exec.Cmd, error) {
 	mark := p.cfg.Groups.announce()
 	cmd := &exec.Cmd{
 		Path: p.path,
 		Args: append([]string{p.cfg.Command}, p.cfg.Args...),
 		Env:  slices.Concat([]string{"PATH=" + p.cfg.Path}, p.cfg.Env, more, environ(mark)),
-		Dir:  p.cfg.Dir, Stdin: in.r, Stdout: out.w, Stderr: errs.w,
+		Dir:  p.cfg.Dir, Stdin: streams.in.r, Stdout: streams.out.w, Stderr: streams.errs.w,
 	}
 	confine(cmd)
-	if err == nil {
-		err = cmd.Start()
-	}
-	for _, theirs := range []*os.File{in.r, out.w, errs.w} {
-		_ = theirs.Close()
-	}
-	started := &Process{Stdin: in.w, Stdout: out.r, Stderr: errs.r, cmd: cmd, groups: p.cfg.Groups}
-	if err != nil {
-		started.Close()
+	if err := cmd.Start(); err != nil {
 		p.cfg.Groups.keep(0, mark)
 		return nil, err
 	}
-	p.cfg.Groups.keep(started.PID(), mark)
-	return started, nil
+	streams.closeTheirs()
+	p.cfg.Groups.keep(cmd.Process.Pid, mark)
+	return cmd, nil
 }
+
+// pipes are the standard streams of a process.
+type pipes struct{ in, out, errs pipe }
 
 // pipe is both ends of one; nil files can be closed, too.
 type pipe struct{ r, w *os.File }
+
+func newPipes() (*pipes, error) {
+	p := new(pipes)
+	for _, one := range []*pipe{&p.in, &p.out, &p.errs} {
+		var err error
+		if one.r, one.w, err = os.Pipe(); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// closeTheirs closes the ends of the process.
+func (p *pipes) closeTheirs() {
+	_ = p.in.r.Close()
+	_ = p.out.w.Close()
+	_ = p.errs.w.Close()
+}
+
+func (p *pipes) close() {
+	p.closeTheirs()
+	_ = p.in.w.Close()
+	_ = p.out.r.Close()
+	_ = p.errs.r.Close()
+}

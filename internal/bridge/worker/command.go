@@ -37,6 +37,7 @@ type CommandOptions struct {
 type Event struct {
 	Task *a2a.Task
 	PID  int
+	Node string // where the process runs; empty: here
 	What What
 	Line []byte // Stderr: the line, valid until Observe returns
 	Err  error  // Exited, Failed: why; nil for exit status 0
@@ -91,16 +92,19 @@ func (c *Command) Run(ctx context.Context, t *a2a.Task, event func(message strin
 	}
 	r := &run{c: c, t: t, p: p, stop: make(chan struct{})}
 	defer p.Close()
-	c.opts.Observe(Event{Task: t, PID: p.PID(), What: Started})
+	c.opts.Observe(Event{Task: t, PID: p.PID(), Node: p.Node, What: Started})
 	output, status, err := r.do(ctx, event)
-	c.opts.Observe(Event{Task: t, PID: p.PID(), What: Exited, Err: status})
+	c.opts.Observe(Event{Task: t, PID: p.PID(), Node: p.Node, What: Exited, Err: status})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return output, err
 }
 
-// environment describes a task to its process. The names are fixed here; no
+// Variables are the names in the environment that describe a task.
+var Variables = []string{"SWP_TASK_ID", "SWP_TASK_KIND", "SWP_PEER", "SWP_FOR", "TRACEPARENT", "TRACESTATE", "SWP_POLICY", "SWP_DELEGATION"}
+
+// environment describes a task to its process. The names are fixed by Variables; no
 // peer adds one.
 func environment(ctx context.Context, t *a2a.Task) []string {
 	env := []string{
@@ -158,7 +162,7 @@ func (r *run) do(ctx context.Context, event func(string, []byte) error) (output 
 	work.Go(func() { status = r.p.Wait(r.stop, r.grace) })
 
 	a := answer{event: event}
-	lines := proc.Lines{R: &tail{f: r.p.Stdout}, Limit: r.c.opts.MaxLine}
+	lines := proc.Lines{R: proc.NewTail(r.p.Stdout), Limit: r.c.opts.MaxLine}
 	for err == nil {
 		var line []byte
 		if line, err = lines.Next(); err == nil {
@@ -198,7 +202,7 @@ func (r *run) readErrors() {
 	var pace proc.Pace
 	proc.DrainErrors(r.p.Stderr, func(line []byte) {
 		if pace.Allows() {
-			r.c.opts.Observe(Event{Task: r.t, PID: r.p.PID(), What: Stderr, Line: line})
+			r.c.opts.Observe(Event{Task: r.t, PID: r.p.PID(), Node: r.p.Node, What: Stderr, Line: line})
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			r.last = append(r.last[:0], line...)
@@ -213,41 +217,4 @@ func (r *run) failure(status error, output []byte) error {
 		text = "the worker ended with " + status.Error()
 	}
 	return &a2a.Failure{Reason: text, Output: output}
-}
-
-// tail reads the output of a process to its end. Once the process is gone,
-// reading from the pipe has a deadline, because another process may hold it
-// open; but octets that are in the pipe by then are read, however long the
-// Events before them took.
-type tail struct {
-	f    *os.File
-	late bool // the deadline has passed
-	read int  // octets read since
-}
-
-const (
-	// pipeSize is as much as a pipe can hold that no privileged process made
-	// larger.
-	pipeSize = 1 << 20
-
-	// lateTime is how long a read after the deadline waits; octets in the pipe
-	// are there at once.
-	lateTime = 10 * time.Millisecond
-)
-
-func (t *tail) Read(b []byte) (int, error) {
-	if !t.late {
-		n, err := t.f.Read(b)
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return n, err
-		}
-		t.late = true
-	}
-	if t.read >= pipeSize {
-		return 0, os.ErrDeadlineExceeded
-	}
-	_ = t.f.SetReadDeadline(time.Now().Add(lateTime))
-	n, err := t.f.Read(b)
-	t.read += n
-	return n, err
 }

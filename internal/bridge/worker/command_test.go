@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -307,6 +308,29 @@ func TestCommandLearnsOfItsTaskFromTheEnvironmentAlone(t *testing.T) {
 	}
 	for line := range want {
 		t.Errorf("no %q", line)
+	}
+}
+
+// Another process accepts no other names.
+func TestTheNamesInTheEnvironmentAreKnown(t *testing.T) {
+	ctx := profiles.WithTrace(t.Context(), profiles.Trace{Parent: "00-1-2-01", State: "a=b"})
+	ctx = profiles.WithDelegation(profiles.WithHints(ctx, hints), new(profiles.Delegation))
+	var names []string
+	c := command(t, "env", worker.CommandOptions{Program: proc.Config{Place: func(more []string) (*proc.Link, func()) {
+		for _, entry := range more {
+			name, _, _ := strings.Cut(entry, "=")
+			names = append(names, name)
+		}
+		return nil, nil
+	}}})
+	one := task("")
+	one.Peer = profiles.OnBehalf(one.Peer, "a caller")
+	if o := do(ctx, c, one); o.err != nil {
+		t.Fatal(o.err)
+	}
+	slices.Sort(names)
+	if known := slices.Sorted(slices.Values(worker.Variables)); !slices.Equal(names, known) {
+		t.Errorf("%q, and known are %q", names, known)
 	}
 }
 

@@ -1,4 +1,4 @@
-package worker
+package proc
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func TestTailReadsWhatLiesInThePipeAfterItsDeadline(t *testing.T) {
 	if err := r.SetReadDeadline(time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	read, err := io.ReadAll(&tail{f: r})
+	read, err := io.ReadAll(NewTail(r))
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
@@ -51,7 +51,7 @@ func TestTailDoesNotReadForEver(t *testing.T) {
 	if err := r.SetReadDeadline(time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	n, err := io.Copy(io.Discard, struct{ io.Reader }{&tail{f: r}})
+	n, err := io.Copy(io.Discard, struct{ io.Reader }{NewTail(r)})
 	if !errors.Is(err, os.ErrDeadlineExceeded) || n > pipeSize+32<<10 {
 		t.Errorf("%d octets, error %v", n, err)
 	}
