@@ -199,7 +199,7 @@ func (p *Passer) dial(ctx context.Context, at Place, multiplexed bool, h hello) 
 			return receive(s, &said)
 		})
 	}
-	if err == nil && multiplexed {
+	if err == nil && multiplexed && h.Kind != kindWork {
 		err = s.CloseWrite() // the other side waits for it
 	}
 	if err == nil && !said.OK {

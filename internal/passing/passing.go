@@ -77,6 +77,8 @@ const (
 	kindRaw  = "raw"  // octets of TCP
 	kindAsk  = "ask"  // nothing: the answer is all
 	kindGo   = "go"   // the same, and drain what this process has passed
+	kindHold = "hold" // nothing: the connection stays open as long as both processes
+	kindWork = "work" // what TakerOptions.Work serves
 )
 
 // hello is the first frame of a passed connection.
@@ -87,6 +89,8 @@ type hello struct {
 	Own         []byte   `json:"own,omitempty"`          // leaf that the peer was shown
 	Chain       [][]byte `json:"chain,omitempty"`        // of the peer, leaf first; without for plaintext
 	ErrorFrames bool     `json:"error_frames,omitempty"` // of the listener
+
+	Request json.RawMessage `json:"request,omitempty"` // of work
 }
 
 // answer is the second frame, in the other direction.

@@ -31,14 +31,14 @@ type rig struct {
 	refused chan error
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB, more ...func(*passing.TakerOptions)) *rig {
 	t.Helper()
 	transporttest.NoLeaks(t)
 	r := &rig{t: t, ca: transporttest.NewCA(t), refused: make(chan error, 16)}
 	r.policy = r.ca.Policy(t, "swp://endpoint.example")
 	passer, taker := key(t, "one"), key(t, "two")
 	var err error
-	r.taker, err = passing.Listen(passing.TakerOptions{
+	o := passing.TakerOptions{
 		Address: "127.0.0.1:0", Own: taker, Policy: r.policy, OnSecurity: func(transport.SecurityEvent) {},
 		Trusted: func() [][]byte {
 			if !r.strange.Load() {
@@ -46,7 +46,11 @@ func newRig(t testing.TB) *rig {
 			}
 			return nil
 		},
-	})
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	r.taker, err = passing.Listen(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
-// TakerOptions configure a Taker. All fields are required.
+// TakerOptions configure a Taker. All fields are required but Work.
 type TakerOptions struct {
 	Address string           // host:port to listen on, with TCP and UDP
 	Own     *tls.Certificate // from NewKey
@@ -35,6 +35,9 @@ type TakerOptions struct {
 
 	// OnSecurity is told of handshakes that failed. It must not block.
 	OnSecurity func(transport.SecurityEvent)
+
+	// Work serves the connections of Passer.Work; nil refuses them.
+	Work Work
 }
 
 // Taker takes connections over from the Passers of other processes. Until Take it refuses them.
@@ -81,16 +84,24 @@ type process struct {
 	depart    context.CancelFunc
 }
 
-// from returns the process at the other end of a connection.
-func (t *Taker) from(conn transport.Conn) *process {
+// Departing returns a context that ends when the process with a certificate is about to end.
+func (t *Taker) Departing(certificate []byte) context.Context {
+	return t.process(fingerprint(certificate)).departing
+}
+
+func fingerprint(der []byte) string {
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:])
+}
+
+// process returns a process by the fingerprint of its certificate.
+func (t *Taker) process(name string) *process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	name := conn.Peer().Fingerprint
 	if t.processes[name] == nil {
 		known := make(map[string]*process)
 		for _, der := range t.o.Trusted() {
-			sum := sha256.Sum256(der)
-			if other := hex.EncodeToString(sum[:]); t.processes[other] != nil {
+			if other := fingerprint(der); t.processes[other] != nil {
 				known[other] = t.processes[other]
 			}
 		}
@@ -220,6 +231,9 @@ func (t *Taker) take(conn transport.Conn) error {
 	if err := within(s, late, func() error { return receive(s, &h) }); err != nil {
 		return err
 	}
+	if h.Kind == kindWork {
+		return t.work(ctx, conn, s, &h)
+	}
 	taken, result := t.judge(conn, s, &h)
 	err = within(s, late, func() error {
 		if err := send(s, result); err != nil || !conn.Multiplexed() {
@@ -236,16 +250,13 @@ func (t *Taker) take(conn transport.Conn) error {
 		return err
 	}
 	if !result.OK {
-		// The other side closes when it has read the answer.
-		_ = s.CloseWrite()
-		select {
-		case <-conn.Context().Done():
-		case <-ctx.Done():
-		}
-		return fmt.Errorf("passing: refused: %s", result.Why)
+		return refused(ctx, conn, s, result)
 	}
 	switch {
 	case h.Kind == kindAsk, h.Kind == kindGo:
+		return errAsked
+	case h.Kind == kindHold:
+		hold(t.working, conn, s)
 		return errAsked
 	case taken == nil:
 		t.raw.Give(newRaw(conn, s, h.Addr), handed)
@@ -257,15 +268,27 @@ func (t *Taker) take(conn transport.Conn) error {
 	return nil
 }
 
+// refused waits until the other side has read its refusal, and closed.
+func refused(ctx context.Context, conn transport.Conn, s transport.Stream, result answer) error {
+	_ = s.CloseWrite()
+	select {
+	case <-conn.Context().Done():
+	case <-ctx.Done():
+	}
+	return fmt.Errorf("passing: refused: %s", result.Why)
+}
+
 // judge decides whether a connection is taken. A connection of TCP has no transport.Conn.
 func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transport.Conn, answer) {
 	switch {
+	case h.Kind == kindHold && !conn.Multiplexed():
+		return nil, answer{OK: true}
 	case !t.taking.Load() && h.Kind != kindGo:
 		return nil, answer{Why: "passing: this process takes no connections now"}
 	case h.Kind == kindAsk:
 		return nil, answer{OK: true}
 	case h.Kind == kindGo:
-		t.from(conn).depart()
+		t.process(conn.Peer().Fingerprint).depart()
 		return nil, answer{OK: true}
 	case h.Kind == kindRaw && !conn.Multiplexed():
 		if t.raw.Closed() {
@@ -282,7 +305,7 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 		return nil, answer{Why: err.Error(), Final: true}
 	}
 	p := passed{
-		Conn: conn, peer: peer, state: state, policy: t.o.Policy, departing: t.from(conn).departing,
+		Conn: conn, peer: peer, state: state, policy: t.o.Policy, departing: t.process(conn.Peer().Fingerprint).departing,
 		own: func() *tls.Certificate { return t.certificate(h.Own) },
 	}
 	p.own() // it is remembered from now on
