@@ -112,6 +112,7 @@ var rules = []rule{
 	{"internal/bridge/mcptools", []string{"profiles", "profiles/mcpmap", "profiles/tooldisc"}, nil, "an MCP client on top of the mapping: no SDK, no store, no transport"},
 	{"internal/pipes", nil, nil, "a listener in memory, for HTTP servers that are played or tested"},
 	{"internal/passing", []string{"frame", "internal/backoff", "internal/pipes", "profiles", "transport", "transport/tlsconn", "transport/quicconn"}, nil, "connections of peers, between processes of one endpoint"},
+	{"internal/hosting", []string{"internal/bridge/proc", "internal/passing", "transport"}, nil, "programs of one process of an endpoint at another one"},
 	{"internal/bridge/gate", nil, nil, "who calls over HTTP, for whatever is then done for them"},
 	{"internal/bridge/mcpfront", []string{"internal/backoff", "internal/fair", "internal/bridge/mcpheader", "internal/memory", "profiles", "profiles/mcpmap", "profiles/obs", "profiles/rpc", "e1"}, nil, "HTTP callers to MCP servers: no SDK, no store, no transport"},
 	{"internal/bridge/mcpclient", []string{"internal/backoff", "profiles", "profiles/mcpmap", "profiles/rpc"}, nil, "an MCP client, over as many connections as it takes: no SDK, no store, no transport"},

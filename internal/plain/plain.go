@@ -11,7 +11,7 @@ import (
 // common ones of the standard library. A test compares the list with the sources.
 var names = []string{
 	"a2a", "a2abinding", "a2afront", "a2ahttp", "a2aowners", "a2atransport", "access", "agdisc", "archive", "artifact", "audit", "caller",
-	"canonical", "check", "client", "cred", "e1", "endpoint", "events", "fetch", "filestore", "frame", "gate",
+	"canonical", "check", "client", "cred", "e1", "endpoint", "events", "fetch", "filestore", "frame", "gate", "hosting",
 	"mcpfront", "mcphttp", "mcpmap", "mcpstdio", "mcptools", "mcptransport", "memory", "netcut", "nslip", "obs", "p1", "partner", "passing", "pgstore", "pgtest",
 	"policyhint", "proc", "profiles", "quicconn", "relay", "rpc", "rpchttp", "schema", "sdl", "sdlagent", "sdlaudit", "sdlfront", "seal",
 	"serve", "sharedblobs", "slip", "slipa2a", "slipstream", "sqlstore", "state", "store", "team", "tls", "tlsconn", "token",
