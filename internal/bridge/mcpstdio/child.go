@@ -41,11 +41,11 @@ type child struct {
 	started time.Time
 	done    chan struct{} // closed when the process and its goroutines are gone
 
-	pid    atomic.Int64
-	lines  atomic.Int64 // messages it has written
-	hard   atomic.Bool  // stop it without SIGTERM
-	left   atomic.Bool  // it ended by itself
-	broken atomic.Pointer[profiles.Error]
+	process atomic.Pointer[proc.Process] // nil: not started yet
+	lines   atomic.Int64                 // messages it has written
+	hard    atomic.Bool                  // stop it without SIGTERM
+	left    atomic.Bool                  // it ended by itself
+	broken  atomic.Pointer[profiles.Error]
 
 	mu       sync.Mutex
 	queue    []queued
@@ -64,6 +64,8 @@ type child struct {
 
 	// dismissed children were stopped by this side, which is no failure.
 	dismissed bool
+
+	departing bool // its node is about to end
 }
 
 // queued is a line for a child.
@@ -200,8 +202,9 @@ func (c *child) live() *profiles.Error {
 		c.s.cfg.Observe(Event{Server: c.s.cfg.Name, What: Failed, Err: err})
 		return c.s.upstream("could not be started", err)
 	}
-	c.pid.Store(int64(p.PID()))
+	c.process.Store(p)
 	c.observe(Started, nil, nil)
+	defer context.AfterFunc(p.Leaving, c.depart)()
 
 	var work sync.WaitGroup
 	exited := make(chan error, 1)
@@ -247,7 +250,8 @@ func (c *child) live() *profiles.Error {
 }
 
 func (c *child) observe(what What, line []byte, err error) {
-	c.s.cfg.Observe(Event{Server: c.s.cfg.Name, PID: int(c.pid.Load()), What: what, Line: line, Err: err})
+	p := c.process.Load()
+	c.s.cfg.Observe(Event{Server: c.s.cfg.Name, PID: p.PID(), Node: p.Node, What: what, Line: line, Err: err})
 }
 
 // grace is how long the child has between SIGTERM and SIGKILL.

@@ -35,6 +35,9 @@ type Config struct {
 	// Groups keeps the process groups of the children while they run; it may be nil.
 	Groups *proc.Groups
 
+	// Place decides where each child runs; nil: here. See proc.Config.
+	Place func(more []string) (there *proc.Link, ended func())
+
 	// MaxChildren bounds the processes at once, sessions and shared ones
 	// together. Default 64.
 	MaxChildren int
@@ -70,6 +73,7 @@ type Config struct {
 type Event struct {
 	Server string
 	PID    int
+	Node   string // where the child runs; empty: here
 	What   What
 	Line   []byte // Stderr, Noise: the line, valid until Observe returns
 	Err    error  // Exited, Failed: why; nil for a child that was not needed any more
@@ -128,7 +132,7 @@ func (c *Config) validate() error {
 
 // resolve finds the program.
 func (c *Config) resolve() (*proc.Program, error) {
-	program, err := proc.Resolve(proc.Config{Command: c.Command, Args: c.Args, Env: c.Env, Path: c.Path, Dir: c.Dir, Groups: c.Groups})
+	program, err := proc.Resolve(proc.Config{Command: c.Command, Args: c.Args, Env: c.Env, Path: c.Path, Dir: c.Dir, Groups: c.Groups, Place: c.Place})
 	if err != nil {
 		return nil, fmt.Errorf("mcpstdio: %s: %w", c.Name, err)
 	}

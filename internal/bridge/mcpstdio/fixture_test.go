@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -90,6 +91,13 @@ func (s *site) count(what mcpstdio.What) (n int) {
 		}
 	}
 	return n
+}
+
+// all returns the events so far.
+func (s *site) all() []mcpstdio.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
 }
 
 // reasons returns why children have ended so far.

@@ -230,9 +230,20 @@ func (c *child) confuses(f *flight) bool {
 // until the session has a moment's rest. The caller holds mu.
 func (c *child) retiring() bool { return c.isStopping() || c.aged() && !c.ofSession() }
 
+// aged says whether the child is to be replaced. The caller holds mu.
 func (c *child) aged() bool {
 	life := c.s.cfg.Lifetime
-	return life > 0 && time.Since(c.started) >= life
+	return c.departing || life > 0 && time.Since(c.started) >= life
+}
+
+// depart has the child replaced, because its node is about to end.
+func (c *child) depart() {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.departing = true
+	if _, probing := c.owner.(*probe); !probing && len(c.flights) == 0 {
+		c.rest()
+	}
 }
 
 func (c *child) ofSession() bool {
@@ -277,6 +288,9 @@ func (c *child) rest() {
 	}
 	if life := c.s.cfg.Lifetime; life > 0 {
 		wait = min(wait, max(0, life-time.Since(c.started)))
+	}
+	if c.departing {
+		wait = 0
 	}
 	if c.idle == nil {
 		c.idle = time.AfterFunc(wait, c.tired)
