@@ -27,6 +27,8 @@ func childMain() int {
 		return modernMain()
 	case "lists":
 		return listsMain()
+	case "node":
+		return nodeMain()
 	}
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {

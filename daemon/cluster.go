@@ -47,6 +47,7 @@ func (d *daemon) joinCluster() error {
 	}
 	d.cluster, err = entrances.JoinCluster(entrances.ClusterOptions{
 		Config: d.config, Latest: d.latest, Log: d.log, Version: d.opts.Version, Policy: d.listeners.Policy(), OnEvent: d.observer.Security, Admit: d.memory.Admit, Members: members,
+		Groups: d.groups,
 	})
 	if err != nil {
 		return err

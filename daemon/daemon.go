@@ -122,6 +122,7 @@ type daemon struct {
 	memory      *entrances.Memory
 	endpoints   *entrances.Endpoints
 	cluster     *entrances.Cluster // nil: no other node shares the store
+	groups      part.Groups
 	state       *storage.Storage
 	desk        *storage.Desk
 	credentials *identity.Credentials

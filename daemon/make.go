@@ -76,6 +76,7 @@ func (d *daemon) makeBase(ctx context.Context) error {
 		Config: d.config, Log: d.log, Sockets: d.sockets, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
 		Cluster: func() *entrances.Cluster { return d.cluster },
 	})
+	d.groups = part.KeepGroups(d.config, d.log)
 	if err := d.joinCluster(); err != nil {
 		return err
 	}
@@ -129,19 +130,19 @@ func (d *daemon) makeFiles() error {
 
 // makeBackends makes the servers, methods, agents and partners that work for peers.
 func (d *daemon) makeBackends() error {
-	groups, err := part.KeepGroups(d.config, d.log)
+	groups, err := d.groups()
 	if err != nil {
 		return err
 	}
 	d.servers, err = mcpservers.New(mcpservers.Options{
-		Config: d.config, Log: d.log, Groups: groups, Memory: d.memory.Budget, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
+		Config: d.config, Log: d.log, Groups: groups, Place: d.cluster.Place, Memory: d.memory.Budget, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.servers)
 	d.workers, err = workers.New(workers.Options{
-		Config: d.config, Log: d.log, Groups: groups, Memory: d.memory.Budget, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
+		Config: d.config, Log: d.log, Groups: groups, Place: d.cluster.Place, Memory: d.memory.Budget, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
 	})
 	if err != nil {
 		return err

@@ -46,8 +46,11 @@ type Status struct {
 	Cluster *ClusterStatus `json:"cluster,omitempty"` // nodes that share the store
 }
 
-// ClusterStatus describes the nodes that share a store.
-type ClusterStatus = entrances.ClusterStatus
+// ClusterStatus describes the nodes that share a store, each by a ClusterNode.
+type (
+	ClusterStatus = entrances.ClusterStatus
+	ClusterNode   = entrances.ClusterNode
+)
 
 // absolute returns the absolute path of a file; empty stays empty.
 func absolute(file string) string {

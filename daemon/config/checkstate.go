@@ -38,8 +38,9 @@ func (c *Config) checkWorkers(p *problems) {
 		case w.Command != "":
 			checkCommand(p, key+".command", w.Command)
 			checkProgram(p, key, w.Args, w.Env, w.Dir)
+			c.checkNodes(p, key+".nodes", w.Nodes)
 		default:
-			for _, k := range []string{"args", "env", "dir"} {
+			for _, k := range []string{"args", "env", "dir", "nodes"} {
 				if p.isSet(key + "." + k) {
 					p.add(key+"."+k, "is for a command; remove it")
 				}

@@ -21,6 +21,25 @@ type Cluster struct {
 	Artifacts string `yaml:"artifacts"` // what all nodes share: a directory, or an s3:// URL
 }
 
+// Values of nodes, which says where the processes of a command run.
+const (
+	NodesActive = "active" // at the active node
+	NodesAll    = "all"    // at all nodes that share a store
+)
+
+// checkNodes refuses a value of nodes that has no effect.
+func (c *Config) checkNodes(p *problems, key, nodes string) {
+	switch {
+	case nodes != NodesActive && nodes != NodesAll:
+		p.add(key, "is %.64q, want %s or %s", nodes, NodesActive, NodesAll)
+	case nodes == NodesActive:
+	case !c.Clustered():
+		p.add(key, "is %s, and store is %s, which one node has for itself; remove it, or set store to the URL of a database", nodes, c.Store)
+	case c.Cluster.Address == "":
+		p.add(key, "is %s, and cluster.address is missing, where other nodes reach this one", nodes)
+	}
+}
+
 // Clustered reports whether the store is one that several nodes share.
 func (c *Config) Clustered() bool { return isPostgres(c.Store) }
 

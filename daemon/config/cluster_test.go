@@ -42,6 +42,11 @@ func TestOP05BadSharedStoresAreRefused(t *testing.T) {
 		"an address of all hosts":               {shared + "cluster: {artifacts: /srv, address: '[::]:1'}\n", `cluster.address: "[::]:1" has no host`},
 		"an address of health":                  {shared + "health: 127.0.0.1:1\ncluster: {artifacts: /srv, address: '127.0.0.1:1'}\n", `cluster.address: 127.0.0.1:1 is the same tcp port as health`},
 		"an address of QUIC":                    {shared + "listeners: [{address: 'swp+quic://127.0.0.1:1'}]\ncluster: {artifacts: /srv, address: '127.0.0.1:1'}\n", `cluster.address: 127.0.0.1:1 is the same udp port as listeners[0].address`},
+		"programs elsewhere":                    {"mcp: {servers: {a: {command: sh, nodes: all}}}\n", `mcp.servers.a.nodes: is all, and store is embedded, which one node has for itself; remove it`},
+		"without an address":                    {shared + "cluster: {artifacts: /srv}\na2a: {workers: {a: {kinds: k, command: sh, nodes: all}}}\n", `a2a.workers.a.nodes: is all, and cluster.address is missing`},
+		"nodes of a URL":                        {shared + "cluster: {artifacts: /srv, address: 'h:1'}\nmcp: {servers: {a: {url: 'https://a.example', nodes: all}}}\n", `mcp.servers.a.nodes: is for a command; remove it`},
+		"nodes of a worker's URL":               {shared + "cluster: {artifacts: /srv, address: 'h:1'}\na2a: {workers: {a: {kinds: k, url: 'https://a.example', nodes: active}}}\n", `a2a.workers.a.nodes: is for a command; remove it`},
+		"other nodes":                           {shared + "cluster: {artifacts: /srv, address: 'h:1'}\nmcp: {servers: {a: {command: sh, nodes: some}}}\n", `mcp.servers.a.nodes: is "some", want active or all`},
 		"a secret in a place":                   {shared + "cluster: {artifacts: 's3://key:secret@bucket'}\n", `cluster.artifacts: is no bucket`},
 	} {
 		if _, err := load(t, dir(t), tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {

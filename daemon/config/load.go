@@ -21,7 +21,7 @@ import (
 const maxFile = 1 << 20
 
 var (
-	defaultWorker  = A2AWorker{Dir: "/", Tasks: 4}
+	defaultWorker  = A2AWorker{Dir: "/", Tasks: 4, Nodes: NodesActive}
 	defaultBackend = RPCBackend{Timeout: time.Minute}
 	defaultCard    = AgentCard{MaxAge: 5 * time.Minute}
 )

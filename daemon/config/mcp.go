@@ -29,12 +29,13 @@ type MCPServer struct {
 	SessionIdle time.Duration     `yaml:"session_idle"`
 	Lifetime    time.Duration     `yaml:"lifetime"` // 0 = no end
 	MaxChildren int               `yaml:"max_children"`
+	Nodes       string            `yaml:"nodes"` // where children run: NodesActive or NodesAll
 	Default     bool              `yaml:"default"`
 	Hints       Hints             `yaml:"hints"`
 }
 
 // defaultServer has the defaults of an entry.
-var defaultServer = MCPServer{Dir: "/", Timeout: time.Minute, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64}
+var defaultServer = MCPServer{Dir: "/", Timeout: time.Minute, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64, Nodes: NodesActive}
 
 // resolveServers makes the paths absolute.
 func (c *Config) resolveServers(dir string) {
@@ -72,6 +73,7 @@ func (c *Config) checkServers(p *problems) {
 			s.checkURL(p, key)
 		default:
 			s.checkCommand(p, key)
+			c.checkNodes(p, key+".nodes", s.Nodes)
 		}
 		if s.Idle <= 0 || s.SessionIdle <= 0 || s.Timeout <= 0 {
 			p.add(key, "idle, session_idle and timeout are durations above 0, such as 10m")
@@ -99,7 +101,7 @@ func (s *MCPServer) checkCommand(p *problems, key string) {
 }
 
 func (s *MCPServer) checkURL(p *problems, key string) {
-	for _, k := range []string{"args", "env", "dir", "idle", "lifetime", "max_children"} {
+	for _, k := range []string{"args", "env", "dir", "idle", "lifetime", "max_children", "nodes"} {
 		if p.isSet(key + "." + k) {
 			p.add(key+"."+k, "is for a command; remove it")
 		}

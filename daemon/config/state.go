@@ -34,6 +34,7 @@ type A2AWorker struct {
 	URL      string            `yaml:"url" form:"url"`
 	Schema   string            `yaml:"schema"`   // JSON Schema of the input, a file
 	Tasks    int               `yaml:"tasks"`    // at once; more wait
+	Nodes    string            `yaml:"nodes"`    // where processes run: NodesActive or NodesAll
 	Deadline time.Duration     `yaml:"deadline"` // of its tasks without one
 	Hints    Hints             `yaml:"hints"`
 }

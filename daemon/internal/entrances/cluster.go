@@ -17,6 +17,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/hosting"
 	"github.com/slimwire/swp/internal/passing"
 	"github.com/slimwire/swp/store/pgstore"
 	"github.com/slimwire/swp/transport"
@@ -37,6 +38,8 @@ type Cluster struct {
 	work    sync.WaitGroup
 	end     context.CancelFunc
 	grace   time.Duration // see replaced
+	placed  programs
+	host    hosting.Host
 
 	mu      sync.Mutex
 	members []pgstore.Member
@@ -49,6 +52,7 @@ type Cluster struct {
 	era     context.Context    // ends when another node takes its place
 	over    context.CancelFunc // ends era
 	passing context.CancelFunc // ends the passing; nil: this node does not pass
+	stands  context.Context    // ends with the passing; nil: this node does not pass
 	leaving context.CancelFunc // ends passer.Leaving
 	loops   sync.WaitGroup     // of passing
 	differ  []string           // nodes with another configuration
@@ -64,6 +68,9 @@ type ClusterOptions struct {
 	Policy  *transport.Policy // of the listeners
 	OnEvent func(transport.SecurityEvent)
 	Admit   func() error // why no connection can be taken now, for lack of memory
+
+	// Groups returns the process groups of programs that run for other nodes.
+	Groups part.Groups
 
 	// Latest returns the configuration that this node uses, or will use when it becomes active.
 	Latest func() *config.Config
@@ -86,6 +93,10 @@ func JoinCluster(o ClusterOptions) (*Cluster, error) {
 		return nil, err
 	}
 	c.era, c.over = context.WithCancel(context.Background())
+	c.placed.far, c.placed.avoid = make(map[string]*far), make(map[string]time.Time)
+	c.host = hosting.Host{Offer: c.offer, OnStart: func(entry string, pid int) {
+		o.Log.Debug("program started for the active node", zap.String("entry", entry), zap.Int("pid", pid))
+	}}
 	c.passer = passing.Passer{Own: c.key, Place: c.place, Patience: passPatience, Write: o.Config.Limits.Write}
 	c.passer.Leaving, c.leaving = context.WithCancel(context.Background())
 	c.passed = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -93,7 +104,9 @@ func JoinCluster(o ClusterOptions) (*Cluster, error) {
 		Help: "Connections of peers that this node passed to the active node, by result: passed or refused.",
 	}, []string{"result"})
 	if at := o.Config.Cluster.Address; at != "" {
-		c.taker, err = passing.Listen(passing.TakerOptions{Address: at, Own: c.key, Trusted: c.trusted, Policy: o.Policy, OnSecurity: o.OnEvent})
+		c.taker, err = passing.Listen(passing.TakerOptions{
+			Address: at, Own: c.key, Trusted: c.trusted, Policy: o.Policy, OnSecurity: o.OnEvent, Work: c.run,
+		})
 		if err != nil {
 			return nil, ListenError("cluster.address", at, err)
 		}
@@ -152,12 +165,14 @@ func (c *Cluster) learn(list []pgstore.Member, err error) {
 		return
 	}
 	c.members, c.read, c.differ = list, time.Now(), nil
-	own := ""
+	own, alive := "", make(map[string]bool)
 	for _, m := range list {
 		if m.Name == c.node {
 			own = m.Config
 		}
+		alive[string(m.Certificate)] = m.Silent < lost
 	}
+	c.placed.gone(alive)
 	for _, m := range list {
 		if m.Config != own && own != "" && m.Silent < pgstore.Silence {
 			c.differ = append(c.differ, m.Name)
@@ -208,6 +223,10 @@ type ClusterNode struct {
 	Started time.Time `json:"started"`
 	Silent  float64   `json:"silent_seconds"` // since its last sign of life
 	Differs bool      `json:"differs"`        // it has another configuration than the node that answers
+
+	// Programs is how many processes of entries with nodes: all run there; nil if the node that answers does
+	// not know.
+	Programs *int `json:"programs,omitempty"`
 }
 
 // Status describes the nodes; nil of nil.
@@ -217,15 +236,19 @@ func (c *Cluster) Status() *ClusterStatus {
 	}
 	list, age := c.known()
 	s := &ClusterStatus{Node: c.node, Passed: c.open.Load(), Nodes: []ClusterNode{}, SilentAfter: pgstore.Silence.Seconds()}
-	own := c.o.Latest().Digest()
+	own, programs := c.o.Latest().Digest(), c.programs()
 	for _, m := range list {
 		if m.Active {
 			s.Active = m.Name
 		}
-		s.Nodes = append(s.Nodes, ClusterNode{
+		one := ClusterNode{
 			Name: m.Name, Active: m.Active, Address: m.Address, Version: m.Version, Config: m.Config, Started: m.Started,
 			Silent: (m.Silent + age).Seconds(), Differs: m.Config != own,
-		})
+		}
+		if n, known := programs[m.Name]; known {
+			one.Programs = &n
+		}
+		s.Nodes = append(s.Nodes, one)
 	}
 	return s
 }
@@ -256,8 +279,14 @@ func (c *Cluster) HTTP() net.Listener {
 // Collectors implements part.Part.
 func (c *Cluster) Collectors() []prometheus.Collector {
 	nodes := prometheus.NewDesc("swpd_cluster_node_silent_seconds", "Time since the last sign of life of a node, by node and whether it is active.", []string{"node", "active"}, nil)
+	programs := prometheus.NewDesc("swpd_cluster_programs", "Processes of entries with nodes: all that this node runs, and those that it has placed, by node.", []string{"node"}, nil)
 	return []prometheus.Collector{
 		c.passed,
+		collector{programs, func(out chan<- prometheus.Metric) {
+			for node, n := range c.programs() {
+				out <- prometheus.MustNewConstMetric(programs, prometheus.GaugeValue, float64(n), node)
+			}
+		}},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "swpd_cluster_passed_connections", Help: "Connections of peers that this node passes to the active node now.",
 		}, func() float64 { return float64(c.open.Load()) }),
@@ -321,6 +350,7 @@ func (c *Cluster) Close() error {
 	c.end()
 	c.work.Wait()
 	c.over()
+	c.placed.gone(nil)
 	var failed error
 	if c.taker != nil {
 		failed = c.taker.Close()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/store/pgstore"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/transporttest"
@@ -44,14 +45,19 @@ func (b *table) activate(name string) {
 	b.active = name
 }
 
-func join(t *testing.T, b *table, name string) *Cluster {
+func join(t *testing.T, b *table, name string, more ...func(*ClusterOptions)) *Cluster {
 	t.Helper()
 	conf := &config.Config{Store: "postgres://db/swpd", Cluster: config.Cluster{Node: name, Address: "127.0.0.1:0"}}
 	conf.Limits.Connections, conf.Limits.Write = 10, time.Minute
-	c, err := JoinCluster(ClusterOptions{
+	o := ClusterOptions{
+		Groups: func() (*proc.Groups, error) { return nil, nil },
 		Config: conf, Latest: func() *config.Config { return conf }, Log: zap.NewNop(), Version: "test", Members: b,
 		Policy: transporttest.NewCA(t).Policy(t, "swp://endpoint.example"), OnEvent: func(transport.SecurityEvent) {}, Admit: func() error { return nil },
-	})
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	c, err := JoinCluster(o)
 	if err != nil {
 		t.Fatal(err)
 	}

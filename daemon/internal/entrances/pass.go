@@ -29,7 +29,7 @@ func (c *Cluster) Pass(ls *Listeners, http net.Listener) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c.passing = cancel
+	c.passing, c.stands = cancel, ctx
 	for _, l := range ls.list {
 		c.loops.Go(func() {
 			for {
@@ -139,16 +139,16 @@ func (c *Cluster) left(err error) (waits bool) {
 }
 
 // Leave begins the end of a node that passes connections, whose listeners are closed: it waits until each
-// has ended after its last answer, or for the end of ctx.
+// has ended after its last answer, and the programs that run for the active node have ended, or for the end of ctx.
 func (c *Cluster) Leave(ctx context.Context) {
 	c.leaving()
 	if err := c.passer.Leave(ctx); err != nil {
-		c.o.Log.Warn("connections that this node passes are not drained", zap.Error(err))
+		c.o.Log.Warn("connections and programs of this node are not drained", zap.Error(err))
 		return
 	}
 	tick := time.NewTicker(leavePace)
 	defer tick.Stop()
-	for c.open.Load() > 0 {
+	for c.open.Load() > 0 || c.host.Links() > 0 {
 		select {
 		case <-ctx.Done():
 			return

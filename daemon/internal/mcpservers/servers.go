@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,6 +38,7 @@ type Servers struct {
 	declare func(*config.Config)
 	log     *zap.Logger
 	groups  *proc.Groups
+	place   part.Place
 	memory  *memory.Budget
 	table   atomic.Pointer[mcpmap.Table] // for peers
 	inside  atomic.Pointer[mcpmap.Table] // for reading tools
@@ -59,6 +59,7 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 	Groups *proc.Groups // keeps those of the processes
+	Place  part.Place   // of servers with nodes: all
 	Memory *memory.Budget
 
 	// Served returns the profiles. They are notified of changed servers.
@@ -74,7 +75,7 @@ type Options struct {
 // New makes the servers of a configuration without starting any.
 func New(o Options) (*Servers, error) {
 	s := &Servers{
-		served: o.Served, declare: o.Declare, forgotten: o.Forgotten, groups: o.Groups, memory: o.Memory,
+		served: o.Served, declare: o.Declare, forgotten: o.Forgotten, groups: o.Groups, place: o.Place, memory: o.Memory,
 		log: o.Log.Named(boundlog.MCP), now: make(map[string]*server), leaving: make(map[*server]context.CancelFunc),
 	}
 	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
@@ -280,8 +281,12 @@ func (s *Servers) Has(name string) bool {
 func readsApart(c *config.MCPServer) bool { return c.URL == "" && c.MaxChildren > readingChildren }
 
 func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
+	p := part.Program(c.Command, c.Args, c.Env, c.Dir, s.groups)
+	if c.Nodes == config.NodesAll && s.place != nil {
+		p.Place = s.place("mcp/"+name, p)
+	}
 	return mcpstdio.Config{
-		Name: name, Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir, Groups: s.groups, Memory: s.memory,
+		Name: name, Command: p.Command, Args: p.Args, Env: p.Env, Path: p.Path, Dir: p.Dir, Groups: p.Groups, Place: p.Place, Memory: s.memory,
 		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
 		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: part.ChildGrace,
 		Observe: s.observe,
@@ -291,7 +296,7 @@ func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 // observe logs and counts events of children. It does not log lines of standard output,
 // since they can be parts of a payload.
 func (s *Servers) observe(ev mcpstdio.Event) {
-	fields := []zap.Field{zap.String("server", ev.Server), zap.Int("pid", ev.PID), zap.Error(ev.Err)}
+	fields := []zap.Field{zap.String("server", ev.Server), zap.Int("pid", ev.PID), part.Node(ev.Node), zap.Error(ev.Err)}
 	switch ev.What {
 	case mcpstdio.Started:
 		s.starts.WithLabelValues(ev.Server).Inc()

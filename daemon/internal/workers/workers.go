@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync/atomic"
 
@@ -32,6 +31,7 @@ type Workers struct {
 	part.Passive
 	conf    *config.Config
 	groups  *proc.Groups
+	place   part.Place
 	memory  *memory.Budget
 	hires   *served.Profiles
 	mayUse  func(identity, agentID string) bool
@@ -59,6 +59,7 @@ type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
 	Groups *proc.Groups     // keeps those of the commands
+	Place  part.Place       // of commands with nodes: all
 	Memory *memory.Budget   // for their answers
 	Hires  *served.Profiles // registers Workers
 
@@ -72,7 +73,7 @@ type Options struct {
 // New makes the workers of a configuration. It connects and starts nothing.
 func New(o Options) (*Workers, error) {
 	w := &Workers{
-		conf: o.Config, groups: o.Groups, memory: o.Memory, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		conf: o.Config, groups: o.Groups, place: o.Place, memory: o.Memory, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_runs_total", Help: "Tasks that a worker was given, by how that ended.",
 		}, []string{"worker", "outcome"}),
@@ -198,8 +199,12 @@ func (w *Workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker,
 		h.client = upstream.New(upstream.Options{Calls: c.Tasks, Memory: w.memory}) // as many connections as tasks, so that no task waits for another
 		return worker.NewHTTP(h.client, c.URL)
 	}
+	program := part.Program(c.Command, c.Args, c.Env, c.Dir, w.groups)
+	if c.Nodes == config.NodesAll && w.place != nil {
+		program.Place = w.place("a2a/"+name, program)
+	}
 	return worker.NewCommand(worker.CommandOptions{
-		Program: proc.Config{Command: c.Command, Args: c.Args, Env: part.Environ(c.Env), Path: os.Getenv("PATH"), Dir: c.Dir, Groups: w.groups},
+		Program: program,
 		Grace:   part.ChildGrace,
 		Observe: func(e worker.Event) { w.observe(name, e) },
 	})
@@ -236,7 +241,7 @@ func taskID(t *a2a.Task) zap.Field { return zap.String("task_id", hex.EncodeToSt
 
 // observe logs events of processes. It logs neither inputs nor standard output.
 func (w *Workers) observe(name string, e worker.Event) {
-	fields := []zap.Field{zap.String("worker", name), zap.Int("pid", e.PID), taskID(e.Task)}
+	fields := []zap.Field{zap.String("worker", name), zap.Int("pid", e.PID), part.Node(e.Node), taskID(e.Task)}
 	switch e.What {
 	case worker.Started:
 		w.log.Debug("worker started", fields...)

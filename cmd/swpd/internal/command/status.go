@@ -250,7 +250,7 @@ func (*notListening) Unwrap() error { return syscall.ECONNREFUSED }
 // printNodes prints a line for each node.
 func printNodes(out io.Writer, c *daemon.ClusterStatus) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "NODE\tROLE\tSEEN\tADDRESS\tVERSION\tSTARTED\tCONFIGURATION")
+	_, _ = fmt.Fprintln(w, "NODE\tROLE\tSEEN\tADDRESS\tVERSION\tSTARTED\tPROGRAMS\tCONFIGURATION")
 	for _, n := range c.Nodes {
 		role := "stands by"
 		switch {
@@ -263,8 +263,12 @@ func printNodes(out io.Writer, c *daemon.ClusterStatus) error {
 		if n.Differs {
 			same += ", differs from that of " + c.Node
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%.0f s ago\t%s\t%s\t%s\t%s\n", cli.Field(n.Name), role, n.Silent, cli.Field(cmp.Or(n.Address, "none")),
-			cli.Field(n.Version), n.Started.UTC().Format(time.RFC3339), cli.Field(same))
+		programs := "-"
+		if n.Programs != nil {
+			programs = fmt.Sprint(*n.Programs)
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%.0f s ago\t%s\t%s\t%s\t%s\t%s\n", cli.Field(n.Name), role, n.Silent, cli.Field(cmp.Or(n.Address, "none")),
+			cli.Field(n.Version), n.Started.UTC().Format(time.RFC3339), programs, cli.Field(same))
 	}
 	return w.Flush()
 }
