@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -122,21 +125,64 @@ func TestANodeThatStandsByEndsAfterTheCallsOfItsPrograms(t *testing.T) {
 	}
 }
 
+func TestANodeThatStandsByEndsAfterTheTasksOfItsPrograms(t *testing.T) {
+	dir := t.TempDir()
+	c, first := spread(t, workerYAML(`echo begun; until test -e `+dir+`/go; do sleep 0.02; done; echo done`, ", nodes: all"))
+	second := c.second(first)
+	s := first.mustDial(first.addrs[0])
+	s.begin(t, "") // here, so that the task runs there
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	d, err := s.tasks.Send(ctx, s.Session, &a2a.Task{Kind: "k"}, a2a.SendOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var said []string
+	for {
+		event, err := d.Recv(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said = append(said, event.Message); event.Message == "begun" {
+			programs(t, second, map[string]int{"second": 1})
+			second.stop()
+			second.await(`"stopping"`)
+			if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if result := d.Result(); !result.OK || !strings.HasSuffix(strings.Join(said, " "), "begun done") {
+		t.Errorf("%q, %+v", said, result)
+	}
+	if err := second.end(); err != nil {
+		t.Error(err)
+	}
+}
+
 // nodeMain is a node in a process of its own, which can be killed.
 func nodeMain() int {
 	c, err := config.Load(os.Getenv("NODE_FILE"), []string{"SWPD_CLUSTER_NODE=second", "SWPD_DATA=" + os.Getenv("NODE_DATA")})
 	if err == nil {
-		err = Run(context.Background(), Options{Config: c, Version: "test", Standby: func(string) { fmt.Println("stands by") }})
+		err = Run(context.Background(), Options{
+			Config: c, Version: "test", Standby: func(string) { fmt.Println("stands by") }, Ready: func([]string) { fmt.Println("serves") },
+		})
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1
 }
 
-func TestAKilledNodeEndsOnlyTheCallsOfItsPrograms(t *testing.T) {
-	c, first := spread(t, "")
+// process starts the node "second" in a process of its own, while another one is active. says waits for a
+// line of it.
+func (c *cluster) process() (says func(line string), kill func()) {
+	c.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	second := exec.Command(self)
 	second.Env = []string{childEnv + "=node", "NODE_FILE=" + filepath.Join(c.dir, "swpd.yaml"), "NODE_DATA=" + filepath.Join(c.dir, "second")}
@@ -144,20 +190,31 @@ func TestAKilledNodeEndsOnlyTheCallsOfItsPrograms(t *testing.T) {
 	second.Stderr = log
 	out, err := second.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	if err := second.Start(); err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	kill := sync.OnceFunc(func() { _, _ = second.Process.Kill(), second.Wait() })
-	t.Cleanup(func() {
-		if kill(); t.Failed() {
-			t.Log(log)
+	kill = sync.OnceFunc(func() { _, _ = second.Process.Kill(), second.Wait() })
+	c.t.Cleanup(func() {
+		if kill(); c.t.Failed() {
+			c.t.Log(log)
 		}
 	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "stands by\n" {
-		t.Fatal(line, err)
+	lines := bufio.NewReader(out)
+	says = func(want string) {
+		c.t.Helper()
+		if line, err := lines.ReadString('\n'); err != nil || line != want+"\n" {
+			c.t.Fatalf("%q, %v", line, err)
+		}
 	}
+	says("stands by")
+	return says, kill
+}
+
+func TestAKilledNodeEndsOnlyTheCallsOfItsPrograms(t *testing.T) {
+	c, first := spread(t, "")
+	_, kill := c.process()
 	listed(t, first, "second")
 	s := first.mustDial(first.addrs[0])
 	here, there := s.begin(t, ""), s.begin(t, "")
@@ -178,4 +235,32 @@ func TestAKilledNodeEndsOnlyTheCallsOfItsPrograms(t *testing.T) {
 		t.Error(at)
 	}
 	first.await("the link to node second is lost")
+}
+
+func TestTheProgramsOfAKilledActiveNodeEnd(t *testing.T) {
+	c, first := spread(t, "")
+	says, kill := c.process()
+	if err := first.end(); err != nil {
+		t.Fatal(err)
+	}
+	says("serves")
+	third, serves := c.node("third")
+	listed(t, third, "second")
+	s := third.mustDial(third.addrs[0])
+	s.begin(t, "") // at the active node
+	answer := s.pid(t, "", s.begin(t, ""))
+	if at := c.at(answer); at != "third" {
+		t.Fatal(at)
+	}
+	kill()
+	within(t, "the other node does not become active", serves)
+	for late := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		list, err := os.ReadDir(filepath.Join(c.dir, "third", "processes"))
+		if err == nil && len(list) == 0 {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%v, %v", list, err)
+		}
+	}
 }
