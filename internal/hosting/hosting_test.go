@@ -54,9 +54,10 @@ func newRig(t *testing.T) *rig {
 	must(t, err)
 	r.taker, err = passing.Listen(passing.TakerOptions{
 		Address: "127.0.0.1:0", Own: other, Policy: transporttest.NewCA(t).Policy(t, "swp://endpoint.example"), OnSecurity: func(transport.SecurityEvent) {},
-		Trusted: func() [][]byte { return own.Certificate }, Work: r.host.Serve,
+		Work: r.host.Serve,
 	})
 	must(t, err)
+	r.taker.Trust(own.Certificate)
 	t.Cleanup(func() { _ = r.taker.Close() })
 	r.passer = &passing.Passer{Own: own}
 	r.at = passing.Place{Name: "b", Address: r.taker.Addr().String(), Certificate: other.Certificate[0]}

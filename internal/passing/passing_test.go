@@ -27,7 +27,6 @@ type rig struct {
 	policy  *transport.Policy // of the endpoint
 	taker   *passing.Taker
 	passer  *passing.Passer
-	strange atomic.Bool // the taker does not trust the passer
 	refused chan error
 }
 
@@ -40,12 +39,6 @@ func newRig(t testing.TB, more ...func(*passing.TakerOptions)) *rig {
 	var err error
 	o := passing.TakerOptions{
 		Address: "127.0.0.1:0", Own: taker, Policy: r.policy, OnSecurity: func(transport.SecurityEvent) {},
-		Trusted: func() [][]byte {
-			if !r.strange.Load() {
-				return passer.Certificate
-			}
-			return nil
-		},
 	}
 	for _, f := range more {
 		f(&o)
@@ -54,6 +47,7 @@ func newRig(t testing.TB, more ...func(*passing.TakerOptions)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.taker.Trust(passer.Certificate)
 	t.Cleanup(func() { _ = r.taker.Close() })
 	place := passing.Place{Name: "two", Address: r.taker.Addr().String(), Certificate: taker.Certificate[0]}
 	r.passer = &passing.Passer{Own: passer, Place: func() (passing.Place, bool) { return place, true }, Patience: patience, Write: patience}
@@ -349,7 +343,7 @@ func TestAConnectionThatNobodyTakesEnds(t *testing.T) {
 func TestAProcessThatIsNotAMemberPassesNothing(t *testing.T) {
 	both(t, func(t *testing.T, kind string) {
 		r := newRig(t)
-		r.strange.Store(true)
+		r.taker.Trust(nil)
 		r.passer.Patience = time.Second
 		r.taker.Take(true)
 		ln := r.listen(kind)
@@ -452,6 +446,8 @@ func TestAProcessThatLeavesHasItsConnectionsDrained(t *testing.T) {
 			t.Fatal("drained at once")
 		}
 		r.taker.Take(false) // it still hears of the end
+		r.taker.Trust(nil)  // the process is silent for a while
+		r.taker.Trust(r.passer.Own.Certificate)
 		must(t, r.passer.Leave(t.Context()))
 		<-departing.Done()
 	})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -25,10 +26,6 @@ import (
 type TakerOptions struct {
 	Address string           // host:port to listen on, with TCP and UDP
 	Own     *tls.Certificate // from NewKey
-
-	// Trusted returns the certificates of the processes allowed to pass connections. It is called in
-	// each handshake, by many goroutines.
-	Trusted func() [][]byte
 
 	// Policy verifies the peers, as it verifies those that this process accepts itself.
 	Policy *transport.Policy
@@ -54,7 +51,8 @@ type Taker struct {
 
 	mu        sync.Mutex
 	processes map[string]*process // by the fingerprint of their certificate
-	shown     []*tls.Certificate  // of the endpoint, in their order of time
+	trusted   *transport.Credentials
+	shown     []*tls.Certificate // of the endpoint, in their order of time
 }
 
 // maxShown is how many certificates of the endpoint are remembered.
@@ -82,10 +80,32 @@ func (t *Taker) certificate(leaf []byte) *tls.Certificate {
 type process struct {
 	departing context.Context // ends when it is about to end
 	depart    context.CancelFunc
+	passed    int // connections of it
+}
+
+// Trust replaces the certificates of the processes allowed to connect. A Taker begins with none.
+func (t *Taker) Trust(certificates [][]byte) {
+	trusted := trusting(t.o.Own, certificates...)
+	known := make(map[string]bool)
+	for _, der := range certificates {
+		known[fingerprint(der)] = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trusted = trusted
+	maps.DeleteFunc(t.processes, func(name string, p *process) bool { return !known[name] && p.passed == 0 })
+}
+
+func (t *Taker) credentials() *transport.Credentials {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.trusted
 }
 
 // Departing returns a context that ends when the process with a certificate is about to end.
 func (t *Taker) Departing(certificate []byte) context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return t.process(fingerprint(certificate)).departing
 }
 
@@ -94,28 +114,41 @@ func fingerprint(der []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// process returns a process by the fingerprint of its certificate.
+// process returns a process by the fingerprint of its certificate. The caller holds mu.
 func (t *Taker) process(name string) *process {
+	p := t.processes[name]
+	if p == nil {
+		p = new(process)
+		p.departing, p.depart = context.WithCancel(context.Background())
+		t.processes[name] = p
+	}
+	return p
+}
+
+// departs notes that the process at the other end of a connection is about to end.
+func (t *Taker) departs(conn transport.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.processes[name] == nil {
-		known := make(map[string]*process)
-		for _, der := range t.o.Trusted() {
-			if other := fingerprint(der); t.processes[other] != nil {
-				known[other] = t.processes[other]
-			}
-		}
-		p := new(process)
-		p.departing, p.depart = context.WithCancel(context.Background())
-		known[name] = p
-		t.processes = known
-	}
-	return t.processes[name]
+	t.process(conn.Peer().Fingerprint).depart()
+}
+
+// joins counts a connection that a process passes, until it ends, and returns when the process is about to end.
+func (t *Taker) joins(conn transport.Conn) (departing context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.process(conn.Peer().Fingerprint)
+	p.passed++
+	context.AfterFunc(conn.Context(), func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		p.passed--
+	})
+	return p.departing
 }
 
 // Listen opens the sockets of a Taker.
 func Listen(o TakerOptions) (*Taker, error) {
-	t := &Taker{o: o, queues: map[bool]*transport.Queue{false: transport.NewQueue(), true: transport.NewQueue()}}
+	t := &Taker{o: o, processes: make(map[string]*process), trusted: trusting(o.Own), queues: map[bool]*transport.Queue{false: transport.NewQueue(), true: transport.NewQueue()}}
 	t.raw = pipes.Listen()
 	t.working, t.stop = context.WithCancel(context.Background())
 	var lc net.ListenConfig
@@ -129,7 +162,7 @@ func Listen(o TakerOptions) (*Taker, error) {
 		_ = ln.Close()
 		return nil, err
 	}
-	policy := &transport.Policy{Credentials: func() *transport.Credentials { return trusting(o.Own, o.Trusted()...) }}
+	policy := &transport.Policy{Credentials: t.credentials}
 	every := func(netip.Addr) bool { return true } // a process passes many
 	t.inner = append(t.inner, tlsconn.On(ln, policy, tlsconn.Options{OnSecurity: o.OnSecurity, Shared: every}))
 	quic, err := quicconn.On(udp, policy, quicconn.Options{OnSecurity: o.OnSecurity, Shared: every})
@@ -288,7 +321,7 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 	case h.Kind == kindAsk:
 		return nil, answer{OK: true}
 	case h.Kind == kindGo:
-		t.process(conn.Peer().Fingerprint).depart()
+		t.departs(conn)
 		return nil, answer{OK: true}
 	case h.Kind == kindRaw && !conn.Multiplexed():
 		if t.raw.Closed() {
@@ -305,7 +338,7 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 		return nil, answer{Why: err.Error(), Final: true}
 	}
 	p := passed{
-		Conn: conn, peer: peer, state: state, policy: t.o.Policy, departing: t.process(conn.Peer().Fingerprint).departing,
+		Conn: conn, peer: peer, state: state, policy: t.o.Policy, departing: t.joins(conn),
 		own: func() *tls.Certificate { return t.certificate(h.Own) },
 	}
 	p.own() // it is remembered from now on

@@ -89,7 +89,7 @@ func TestARequestAboveTheLimitIsNotSent(t *testing.T) {
 
 func TestAProcessThatIsNotTrustedGetsNoWork(t *testing.T) {
 	r := newRig(t, withUpper)
-	r.strange.Store(true)
+	r.taker.Trust(nil)
 	at, _ := r.place()
 	conn, s, err := r.passer.Work(t.Context(), at, "yes")
 	if err == nil {

@@ -105,7 +105,7 @@ func JoinCluster(o ClusterOptions) (*Cluster, error) {
 	}, []string{"result"})
 	if at := o.Config.Cluster.Address; at != "" {
 		c.taker, err = passing.Listen(passing.TakerOptions{
-			Address: at, Own: c.key, Trusted: c.trusted, Policy: o.Policy, OnSecurity: o.OnEvent, Work: c.run,
+			Address: at, Own: c.key, Policy: o.Policy, OnSecurity: o.OnEvent, Work: c.run,
 		})
 		if err != nil {
 			return nil, ListenError("cluster.address", at, err)
@@ -165,6 +165,9 @@ func (c *Cluster) learn(list []pgstore.Member, err error) {
 		return
 	}
 	c.members, c.read, c.differ = list, time.Now(), nil
+	if c.taker != nil {
+		c.taker.Trust(c.trusted())
+	}
 	own, alive := "", make(map[string]bool)
 	for _, m := range list {
 		if m.Name == c.node {
@@ -190,10 +193,8 @@ func (c *Cluster) learn(list []pgstore.Member, err error) {
 	}
 }
 
-// trusted returns the certificates of the other nodes.
+// trusted returns the certificates of the other nodes. The caller holds c.mu.
 func (c *Cluster) trusted() (list [][]byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, m := range c.members {
 		if m.Name != c.node && m.Silent < pgstore.Silence {
 			list = append(list, m.Certificate)
