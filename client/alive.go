@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -79,8 +80,12 @@ func (h *held) sign(patience time.Duration) bool {
 }
 
 // questions is how many connections have to end at the question what a peer offers before it is known
-// not to serve profile 12. One can end because its process was killed just then.
-const questions = 2
+// not to serve profile 12, and questionPause the time between them. Some can end because a process was
+// killed or stopped just then, and another one takes its place.
+const (
+	questions     = 3
+	questionPause = time.Second
+)
 
 // meet makes a connection and asks the peer what it offers. If the peer ends the connections
 // at that question, it does not serve profile 12: meet dials once more, and the peer is
@@ -101,6 +106,9 @@ func (k *Kept) meet(ctx context.Context) (*held, error) {
 		c.Close()
 		if k.knows() == served || !endpoint.OverProfile(err) {
 			return nil, err
+		}
+		if waited := backoff.Wait(ctx, questionPause); waited != nil {
+			return nil, waited
 		}
 		if c, err = k.dial(ctx); err != nil {
 			return nil, err

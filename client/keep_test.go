@@ -512,7 +512,7 @@ func TestAPeerThatIsReplacedDuringTheQuestionIsAskedAgain(t *testing.T) {
 		h.begin(echoing())
 		dials := 0
 		peer := Keep(KeepOptions{Dial: func(ctx context.Context) (*Client, error) {
-			if dials++; dials > 1 {
+			if dials++; dials == questions {
 				return h.dial(ctx)
 			}
 			here, there := transport.NewPipe(transport.PipeOptions{Multiplexed: h.mux, A: "spiffe://test/client"})
@@ -528,7 +528,7 @@ func TestAPeerThatIsReplacedDuringTheQuestionIsAskedAgain(t *testing.T) {
 		k := openOn(t, peer, 24*time.Hour, nil)
 		k.write(initialize)
 		k.read()
-		if peer.knows() != served || dials != 2 {
+		if peer.knows() != served || dials != questions {
 			t.Errorf("it knows %v after %d connections", peer.knows(), dials)
 		}
 		_ = k.in.Close()
