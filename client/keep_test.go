@@ -517,7 +517,7 @@ func TestAPeerThatIsReplacedDuringTheQuestionIsAskedAgain(t *testing.T) {
 			}
 			here, there := transport.NewPipe(transport.PipeOptions{Multiplexed: h.mux, A: "spiffe://test/client"})
 			go func() { // it ends without an answer
-				if s, err := there.Accept(ctx); err == nil {
+				if s, err := there.Accept(t.Context()); err == nil {
 					_, _ = s.Read(make([]byte, 1))
 				}
 				_ = there.Close(0)
