@@ -14,7 +14,7 @@ import (
 )
 
 // An agent of swp-client asks an endpoint what it offers. After the endpoint has hung up over that
-// twice, it gets nothing but A2A.
+// three times, it gets nothing but A2A.
 func TestAnAgentWorksForAStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := sqlstore.Open(t.Context(), sqlstore.Options{})
@@ -35,7 +35,7 @@ func TestAnAgentWorksForAStranger(t *testing.T) {
 				Agent: "builder", Store: db, Registration: a2a.Registration{Kinds: []string{"count"}, Worker: a2a.WorkerFunc(count)},
 			})
 		}()
-		for range 2 {
+		for range 3 {
 			asked := <-peers
 			<-asked.Done()
 		}
