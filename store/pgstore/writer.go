@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -93,7 +92,7 @@ func (w *writer) loop() {
 // report reports one error for operations.
 func (w *writer) report(ops []*op, err error) {
 	w.s.stats.Count(err, len(ops))
-	w.s.queue.Tell(ops, slices.Repeat([]error{err}, len(ops)))
+	w.s.queue.TellAll(ops, err)
 }
 
 // write writes operations in one transaction and reports their outcomes. It returns the error if none was

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/slimwire/swp/store"
@@ -132,8 +131,9 @@ func (w *writer) batch(ops []operation) (lost error) {
 		// One operation broke the transaction. Each one is repeated in its own transaction.
 		for i := range ops {
 			if lost = w.batch(ops[i : i+1]); lost != nil {
-				w.s.stats.Count(lost, len(ops[i+1:]))
-				w.s.queue.Tell(ops[i+1:], slices.Repeat([]error{lost}, len(ops[i+1:])))
+				rest := ops[i+1:]
+				w.s.stats.Count(lost, len(rest))
+				w.s.queue.TellAll(rest, lost)
 				return lost
 			}
 		}

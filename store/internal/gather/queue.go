@@ -172,10 +172,13 @@ func (q *Queue[O]) Take(spare []O) (ops []O, open bool) {
 func (q *Queue[O]) GiveUp(turns *Turns[O], err error) (n int, open bool) {
 	more, open := q.Take(nil)
 	ops := append(turns.rest(), more...)
-	q.Tell(ops, slices.Repeat([]error{err}, len(ops)))
+	q.TellAll(ops, err)
 	q.Release(ops)
 	return len(ops), open
 }
+
+// TellAll reports one outcome for operations, in order.
+func (q *Queue[O]) TellAll(ops []O, err error) { q.Tell(ops, slices.Repeat([]error{err}, len(ops))) }
 
 // Tell reports the outcomes of operations, in order.
 func (q *Queue[O]) Tell(ops []O, errs []error) {
