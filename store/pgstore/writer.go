@@ -71,13 +71,10 @@ func (w *writer) loop() {
 		ops, open = q.Take(spare[:0])
 		batch := w.turns.Take(ops)
 		if len(batch) > 0 {
-			lost := w.write(batch)
-			q.Release(batch)
-			if lost != nil {
-				var n int
-				n, open = q.GiveUp(&w.turns, lost)
-				w.s.stats.Count(lost, n)
+			if lost, err := w.write(batch); err != nil {
+				open = q.GiveUp(lost, &w.turns, &w.s.stats.Counters, err)
 			}
+			q.Release(batch)
 		}
 		clear(ops)
 		spare = ops[:0]
@@ -89,15 +86,9 @@ func (w *writer) loop() {
 	}
 }
 
-// report reports one error for operations.
-func (w *writer) report(ops []*op, err error) {
-	w.s.stats.Count(err, len(ops))
-	w.s.queue.TellAll(ops, err)
-}
-
-// write writes operations in one transaction and reports their outcomes. It returns the error if none was
-// written because of the server.
-func (w *writer) write(ops []*op) (lost error) {
+// write writes operations in one transaction and reports their outcomes. If the server does not take them, it
+// returns the error and the operations whose outcome it has not reported.
+func (w *writer) write(ops []*op) (lost []*op, _ error) {
 	w.errs = append(w.errs[:0], make([]error, len(ops))...)
 	began := time.Now()
 	err := w.commit(ops)
@@ -113,23 +104,22 @@ func (w *writer) write(ops []*op) (lost error) {
 	case len(ops) > 1 && !store.Retryable(w.s.fault(err)), len(ops) > 1 && isStatement(err):
 		// One operation broke the transaction. Each one is repeated in its own transaction.
 		for i := range ops {
-			if lost = w.write(ops[i : i+1]); lost != nil {
-				w.report(ops[i+1:], lost)
-				return lost
+			if _, err := w.write(ops[i : i+1]); err != nil {
+				return ops[i:], err
 			}
 		}
-		return nil
+		return nil, nil
 	default:
-		err = w.s.fault(err)
-		w.report(ops, err)
-		if store.Retryable(err) {
-			lost = err
+		if err = w.s.fault(err); store.Retryable(err) {
+			return ops, err
 		}
-		return lost
+		for i := range ops {
+			w.errs[i] = err
+		}
 	}
-	w.s.stats.Count(nil, len(ops))
+	w.s.stats.Count(err, len(ops))
 	w.s.queue.Tell(ops, w.errs)
-	return nil
+	return nil, nil
 }
 
 // isStatement reports whether an error is of one statement, and not of the server or another

@@ -163,6 +163,24 @@ func TestST03NearlyFullVolumeIsTold(t *testing.T) {
 	}
 }
 
+// refuseWrites lets no file be written beyond its first page until allow is called: the system says EFBIG.
+func refuseWrites(t *testing.T) (allow func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: was.Max}); err != nil {
+		t.Skipf("limiting the size of files is not permitted here: %v", err)
+	}
+	return func() {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestAFailedWriteIsRetriedByTheNextOperation(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlstore.Options{Dir: dir})
@@ -174,25 +192,15 @@ func TestAFailedWriteIsRetriedByTheNextOperation(t *testing.T) {
 		}
 		acknowledged[n] = true
 	}
-	// No file may be written beyond its first page: the system says EFBIG.
-	signal.Ignore(syscall.SIGXFSZ)
-	var was unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
 	for range 3 {
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: was.Max}); err != nil {
-			t.Skipf("limiting the size of files is not permitted here: %v", err)
-		}
+		allow := refuseWrites(t)
 		for n := 20; n < 25; n++ {
 			if err := add(s, n); !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("Append beyond the limit: %v, want ErrUnavailable", err)
 			}
 		}
 		wantKept(t, s, acknowledged)
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
-			t.Fatal(err)
-		}
+		allow()
 		for n := 20; n < 40; n++ {
 			if err := add(s, n); err != nil {
 				t.Errorf("Append after the limit: %v", err)
@@ -209,6 +217,27 @@ func TestAFailedWriteIsRetriedByTheNextOperation(t *testing.T) {
 	}
 	if stats := s.Stats(); stats.Failed == 0 {
 		t.Error("Stats: no operation failed")
+	}
+}
+
+func TestAWriteRepeatedAtItsOutcomeIsTriedAgain(t *testing.T) {
+	s := open(t, sqlstore.Options{Dir: t.TempDir()})
+	defer s.Close()
+	if err := add(s, 0); err != nil {
+		t.Fatal(err)
+	}
+	allow := refuseWrites(t)
+	first, second := make(chan error, 1), make(chan error, 1)
+	s.Append("space", "log", "1", "owner", make([]byte, 4096), time.Time{}, func(r store.AppendResult) {
+		allow()
+		first <- r.Err
+		s.Append("space", "log", "1", "owner", make([]byte, 4096), time.Time{}, func(r store.AppendResult) { second <- r.Err })
+	})
+	if err := <-first; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Append beyond the limit: %v, want ErrUnavailable", err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("Append after the limit: %v", err)
 	}
 }
 

@@ -91,13 +91,10 @@ func (w *writer) loop() {
 		ops, open = q.Take(spare[:0])
 		batch := w.turns.Take(ops)
 		if len(batch) > 0 {
-			lost := w.batch(batch)
-			q.Release(batch)
-			if lost != nil {
-				var n int
-				n, open = q.GiveUp(&w.turns, lost)
-				w.s.stats.Count(lost, n)
+			if lost, err := w.batch(batch); err != nil {
+				open = q.GiveUp(lost, &w.turns, &w.s.stats.Counters, err)
 			}
+			q.Release(batch)
 			w.checkpointer.step(w)
 		}
 		clear(ops)
@@ -107,9 +104,9 @@ func (w *writer) loop() {
 	}
 }
 
-// batch writes operations in one transaction and reports their outcomes. It returns the error if the medium did not
-// take them.
-func (w *writer) batch(ops []operation) (lost error) {
+// batch writes operations in one transaction and reports their outcomes. If the medium does not take them, it returns
+// its error and the operations whose outcome it has not reported.
+func (w *writer) batch(ops []operation) (lost []operation, _ error) {
 	w.errs = append(w.errs[:0], make([]error, len(ops))...)
 	began := time.Now()
 	err := w.transact(func() error {
@@ -130,27 +127,24 @@ func (w *writer) batch(ops []operation) (lost error) {
 	case len(ops) > 1 && !errors.Is(err, store.ErrUnavailable):
 		// One operation broke the transaction. Each one is repeated in its own transaction.
 		for i := range ops {
-			if lost = w.batch(ops[i : i+1]); lost != nil {
-				rest := ops[i+1:]
-				w.s.stats.Count(lost, len(rest))
-				w.s.queue.TellAll(rest, lost)
-				return lost
+			if _, err := w.batch(ops[i : i+1]); err != nil {
+				return ops[i:], err
 			}
 		}
-		return nil
+		return nil, nil
 	default:
 		err = w.s.asDamage(err)
 		for i := range w.errs {
 			w.errs[i] = err
 		}
-		if errors.Is(err, store.ErrUnavailable) {
-			lost = err
-		}
+	}
+	w.noteRoom(ops, err)
+	if errors.Is(err, store.ErrUnavailable) {
+		return ops, err
 	}
 	w.s.stats.Count(err, len(ops))
-	w.noteRoom(ops, err)
 	w.s.queue.Tell(ops, w.errs)
-	return lost
+	return nil, nil
 }
 
 // noteRoom records the size of a failed batch until as much was written.

@@ -166,19 +166,19 @@ func (q *Queue[O]) Take(spare []O) (ops []O, open bool) {
 	return ops, !q.closed
 }
 
-// GiveUp reports the error of a transaction that the medium has lost for all that waits, in turns too:
-// it was submitted before the error was known, and a caller that does not wait for each outcome expects
-// that nothing behind a lost operation is done. It returns the number of operations, and whether more can come.
-func (q *Queue[O]) GiveUp(turns *Turns[O], err error) (n int, open bool) {
+// GiveUp counts and reports the error of a transaction that the medium has lost for its operations, whose
+// outcomes were not told yet, and for all that waits, in turns too: a caller that does not wait for each
+// outcome expects that nothing behind a lost operation is done. Operations submitted after the first of these
+// outcomes was told are not given up. GiveUp releases those that waited, and returns whether more can come.
+func (q *Queue[O]) GiveUp(lost []O, turns *Turns[O], counters *Counters, err error) (open bool) {
 	more, open := q.Take(nil)
-	ops := append(turns.rest(), more...)
-	q.TellAll(ops, err)
-	q.Release(ops)
-	return len(ops), open
+	waited := append(turns.rest(), more...)
+	ops := slices.Concat(lost, waited)
+	counters.Count(err, len(ops))
+	q.Tell(ops, slices.Repeat([]error{err}, len(ops)))
+	q.Release(waited)
+	return open
 }
-
-// TellAll reports one outcome for operations, in order.
-func (q *Queue[O]) TellAll(ops []O, err error) { q.Tell(ops, slices.Repeat([]error{err}, len(ops))) }
 
 // Tell reports the outcomes of operations, in order.
 func (q *Queue[O]) Tell(ops []O, errs []error) {
