@@ -56,6 +56,9 @@ func openShared(ctx context.Context, opts *Options, commits prometheus.Observer)
 	o.Durability, o.Migrate = store.Durability(c.Durability), opts.Migrate
 	o.Committed, o.Notice, o.Fenced = committed(commits), notice(opts.Log), opts.Ousted
 	o.Fill, o.Now = opts.fill, opts.now
+	if err := placeIsThere(c); err != nil { // before it stands by, and not when it has to take the store over
+		return nil, err
+	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
@@ -146,6 +149,15 @@ func openSharedFiles(ctx context.Context, opts *Options, records store.Records) 
 		return nil, fmt.Errorf("cluster.artifacts: the artifacts in %s cannot be opened: %w", o.Objects, err)
 	}
 	return f, nil
+}
+
+// placeIsThere returns an error if the place that cluster.artifacts names is a directory that does not exist.
+func placeIsThere(c *config.Config) error {
+	place, err := openPlace(c.Cluster.Artifacts)
+	if err != nil {
+		return fmt.Errorf("cluster.artifacts: %w", err)
+	}
+	return place.Close()
 }
 
 // placeIsEmpty returns an error unless the place that cluster.artifacts names holds nothing of a store.

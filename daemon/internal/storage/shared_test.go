@@ -108,6 +108,27 @@ func TestAWaitForTheActiveNodeCanBeEnded(t *testing.T) {
 	}
 }
 
+func TestANodeWithoutThePlaceOfArtifactsDoesNotStandBy(t *testing.T) {
+	node := place(t)
+	first, err := Open(t.Context(), Options{Config: node("first"), Log: zap.NewNop(), Migrate: true, Served: func() *all.Set { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := node("second")
+	c.Cluster.Artifacts = filepath.Join(t.TempDir(), "not-mounted")
+	stands := func(active string) {
+		t.Errorf("it stands by for %q", active)
+		cancel()
+	}
+	_, err = Open(ctx, Options{Config: c, Log: zap.NewNop(), Served: func() *all.Set { return nil }, Standby: stands})
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "cluster.artifacts") {
+		t.Errorf("it started: %v", err)
+	}
+}
+
 func TestTwoNodesCannotHaveOneDataDirectory(t *testing.T) {
 	node := place(t)
 	first, err := Open(t.Context(), Options{Config: node("first"), Log: zap.NewNop()})
