@@ -373,7 +373,8 @@ func TestThePasserRefusesAProcessWithAnotherKey(t *testing.T) {
 
 // The taker verifies the peer with its own trust anchors.
 func TestTheTakerVerifiesThePeer(t *testing.T) {
-	r := newRig(t)
+	events := make(chan transport.SecurityEvent, 16)
+	r := newRig(t, func(o *passing.TakerOptions) { o.OnSecurity = func(e transport.SecurityEvent) { events <- e } })
 	r.taker.Take(true)
 	other := transporttest.NewCA(t)
 	lax := *r.policy
@@ -392,6 +393,9 @@ func TestTheTakerVerifiesThePeer(t *testing.T) {
 	defer func() { _ = client.Close(0) }()
 	if err := <-r.refused; err == nil || !strings.Contains(err.Error(), "not taken") {
 		t.Fatal(err)
+	}
+	if e := <-events; e.Transport != "tls" || e.Reason != transport.ReasonUntrusted || !strings.HasPrefix(e.Addr, "127.0.0.1:") {
+		t.Errorf("told %+v", e)
 	}
 }
 

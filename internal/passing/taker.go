@@ -30,7 +30,7 @@ type TakerOptions struct {
 	// Policy verifies the peers, as it verifies those that this process accepts itself.
 	Policy *transport.Policy
 
-	// OnSecurity is told of handshakes that failed. It must not block.
+	// OnSecurity is told of handshakes that failed, and of passed peers that are refused. It must not block.
 	OnSecurity func(transport.SecurityEvent)
 
 	// Work serves the connections of Passer.Work; nil refuses them.
@@ -335,6 +335,7 @@ func (t *Taker) judge(conn transport.Conn, s transport.Stream, h *hello) (transp
 	}
 	peer, state, err := h.peerOf(t.o.Policy)
 	if err != nil {
+		t.o.OnSecurity(transport.NewSecurityEvent(conn.Peer().Transport, h.Addr, err))
 		return nil, answer{Why: err.Error(), Final: true}
 	}
 	p := passed{
