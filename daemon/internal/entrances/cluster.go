@@ -16,9 +16,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/boundlog"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/hosting"
 	"github.com/slimwire/swp/internal/passing"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/store/pgstore"
 	"github.com/slimwire/swp/transport"
 )
@@ -55,6 +57,7 @@ type Cluster struct {
 	stands  context.Context    // ends with the passing; nil: this node does not pass
 	leaving context.CancelFunc // ends passer.Leaving
 	loops   sync.WaitGroup     // of passing
+	unread  error              // why members could not be read at the last attempt
 	differ  []string           // nodes with another configuration
 	told    string             // of differ in the log
 	passed  *prometheus.CounterVec
@@ -162,9 +165,10 @@ func (c *Cluster) learn(list []pgstore.Member, err error) {
 		c.o.Log.Error("another process has the name of this node; give each node a name of its own", zap.String("node", c.node))
 	}
 	if list == nil {
+		c.unread = err
 		return
 	}
-	c.members, c.read, c.differ = list, time.Now(), nil
+	c.members, c.read, c.unread, c.differ = list, time.Now(), nil, nil
 	if c.taker != nil {
 		c.taker.Trust(c.trusted())
 	}
@@ -337,8 +341,16 @@ func (c *Cluster) Look(h *part.Health) {
 	if c.double {
 		h.Reasons = append(h.Reasons, fmt.Sprintf("cluster: another process has the name %s of this node, and is alive; give each node a name of its own", c.node))
 	}
-	if age := time.Since(c.read); !c.read.IsZero() && age > pgstore.Silence {
-		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: the list of nodes is %.0f s old, because the database does not answer", age.Seconds()))
+	read := c.read
+	if read.IsZero() {
+		read = c.started
+	}
+	if age := time.Since(read); age > pgstore.Silence {
+		why := "the database does not answer"
+		if c.unread != nil {
+			why = boundlog.Clean(plain.Error(c.unread))
+		}
+		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: the list of nodes could not be read for %.0f s: %s", age.Seconds(), why))
 	}
 	if len(c.differ) > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files, and reload or restart those that are behind", strings.Join(c.differ, ", ")))

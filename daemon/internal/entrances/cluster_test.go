@@ -2,6 +2,7 @@ package entrances
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -144,11 +145,16 @@ func TestPassedConnectionsEndWhenTheActiveNodeCannotBeReached(t *testing.T) {
 func TestANodeWarnsOfAListOfNodesThatItCannotRead(t *testing.T) {
 	c := Cluster{read: time.Now().Add(-time.Minute)}
 	var h part.Health
-	if c.Look(&h); len(h.Warnings) != 1 || !strings.HasPrefix(h.Warnings[0], "cluster: the list of nodes is 60 s old, because the database does not answer") {
+	if c.Look(&h); len(h.Warnings) != 1 || !strings.HasPrefix(h.Warnings[0], "cluster: the list of nodes could not be read for 60 s: the database does not answer") {
 		t.Errorf("%q", h.Warnings)
 	}
 	c.read, h.Warnings = time.Now(), nil
 	if c.Look(&h); len(h.Warnings) > 0 {
 		t.Errorf("after less than the silence of a node: %q", h.Warnings)
+	}
+	c.started, c.read = time.Now().Add(-time.Minute), time.Time{}
+	c.learn(nil, errors.New("permission denied"))
+	if c.Look(&h); len(h.Warnings) != 1 || !strings.HasSuffix(h.Warnings[0], "for 60 s: permission denied") {
+		t.Errorf("a list that was never read: %q", h.Warnings)
 	}
 }
