@@ -1,6 +1,7 @@
 package events
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 // order keeps the events of a producer in order when one is refused for now: the new ones that it has sent after
 // that one on the same stream, before it could know, are refused, too. The zero value is ready.
 type order struct {
-	mu   sync.Mutex
-	held map[source]held
+	mu    sync.Mutex
+	held  map[source]held // at most maxHeld
+	sweep time.Time       // when those whose time has ended are deleted
 }
 
 // source is a stream of a producer. A link of a partner carries events of several producers.
@@ -29,6 +31,9 @@ type held struct {
 // holdTime is how long a source waits for an event that was refused: longer than later events may be on
 // its way.
 const holdTime = 2 * time.Second
+
+// maxHeld is the number of sources that are held at once. The events of others are not kept in order.
+const maxHeld = 4096
 
 var errHeld = profiles.Busy(DetailHeld, "an event that was sent before this one was refused: publish that one again first")
 
@@ -52,12 +57,14 @@ func (o *order) admits(from source, id string, now time.Time, known func() bool)
 func (o *order) refused(from source, id string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for other, h := range o.held { // one for each source with a refusal in holdTime
-		if !now.Before(h.until) {
-			delete(o.held, other)
-		}
+	if from.lane == nil || now.Before(o.held[from].until) {
+		return
 	}
-	if _, ok := o.held[from]; ok || from.lane == nil {
+	if !now.Before(o.sweep) {
+		maps.DeleteFunc(o.held, func(_ source, h held) bool { return !now.Before(h.until) })
+		o.sweep = now.Add(holdTime)
+	}
+	if len(o.held) >= maxHeld {
 		return
 	}
 	if o.held == nil {
