@@ -745,6 +745,21 @@ func TestThePasswordIsInNoError(t *testing.T) {
 	}
 }
 
+// The library passes over such a file, as if the URL did not name one.
+func TestAPasswordFileThatCannotBeReadIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pgpass")
+	o := pgstore.Options{DSN: "postgres://swpd@db.example/swpd?passfile=" + file, Node: "n"}
+	if _, err := pgstore.NewMembers(o); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), file) {
+		t.Errorf("error %v", err)
+	}
+	if err := os.WriteFile(file, []byte("*:*:*:*:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgstore.NewMembers(o); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTwoNodesShareADatabase(t *testing.T) {
 	dsn := database(t)
 	var nodes [2]*pgstore.Store

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +78,7 @@ func (s *Store) open(ctx context.Context) error {
 }
 
 var errUnreadable = errors.New("the connection string cannot be read: it is a URL, in which special characters of the password are escaped with %, or " +
-	"a list of keywords such as host=… dbname=…; the service file and the password file that it names must exist")
+	"a list of keywords such as host=… dbname=…; the service file and the certificates that it names must exist")
 
 // nameOf returns the name of a database in errors. It has no password.
 func nameOf(c *pgx.ConnConfig) string {
@@ -89,6 +91,9 @@ func (o Options) config() (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(o.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", errUnreadable)
+	}
+	if err := o.readPasswords(); err != nil {
+		return nil, fmt.Errorf("pgstore: passfile: %w", err)
 	}
 	if config.ConnectTimeout == 0 { // of each host, so that one without an answer leaves time for the others
 		config.ConnectTimeout = o.Timeout / time.Duration(1+len(config.Fallbacks))
@@ -108,6 +113,24 @@ func (o Options) config() (*pgx.ConnConfig, error) {
 		config.RuntimeParams["application_name"] = "swpd " + strconv.QuoteToASCII(o.Node)
 	}
 	return config, nil
+}
+
+// readPasswords reports why the password file that a URL names cannot be read. pgx passes over it then, and
+// connects without a password.
+func (o Options) readPasswords() error {
+	u, err := url.Parse(o.DSN)
+	if err != nil {
+		return nil // it is a list of keywords
+	}
+	name := u.Query().Get("passfile")
+	if name == "" {
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
