@@ -580,6 +580,31 @@ func TestST05ANodeThatWasTakenOverCannotWrite(t *testing.T) {
 	}
 }
 
+// Two processes can find a node silent at the same time.
+func TestST05ASilentNodeIsTakenOverByOneProcess(t *testing.T) {
+	dsn := database(t)
+	open(t, pgstore.Options{DSN: dsn})
+	execute(t, dsn, `UPDATE swp.node SET heartbeat = clock_timestamp() - interval '1 hour'`)
+	var first *pgstore.Store
+	late, err := pgstore.Open(t.Context(), pgstore.Options{DSN: dsn, Notice: func(string) {
+		if first == nil { // the other one is faster from here on
+			first = open(t, pgstore.Options{DSN: dsn})
+		}
+	}})
+	if !errors.Is(err, store.ErrLocked) {
+		t.Errorf("the second one: %v", err)
+	}
+	if err == nil {
+		defer late.Close()
+	}
+	if first == nil {
+		t.Fatal("the node was not silent")
+	}
+	if p := put(t, first, "key", "value"); p.Err != nil {
+		t.Errorf("the first one cannot write: %v", p.Err)
+	}
+}
+
 func TestST05ANodeThatIsCutOffWithinATransactionIsTakenOver(t *testing.T) {
 	dsn := database(t)
 	c, through := cut(t, dsn)

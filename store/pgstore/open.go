@@ -204,11 +204,13 @@ func (s *Store) Name() string { return s.server.name }
 const (
 	tryNode   = `SELECT pg_try_advisory_lock($1, $2)`
 	leaveNode = `SELECT pg_advisory_unlock($1, $2)`
-	nodeAlive = `SELECT heartbeat > clock_timestamp() - $2::interval, coalesce(server = pg_postmaster_start_time(), false), address
+	nodeAlive = `SELECT heartbeat > clock_timestamp() - $2::interval, coalesce(server = pg_postmaster_start_time(), false), address, epoch
 		FROM node WHERE name = $1`
+	// It returns no row if another process has entered since the epoch $4 was read.
 	enterNode = `INSERT INTO node (name, epoch, batch, address, heartbeat, server)
 		VALUES ($1, 1, 0, $2, clock_timestamp(), CASE WHEN $3 THEN pg_postmaster_start_time() END)
 		ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, address = EXCLUDED.address, heartbeat = EXCLUDED.heartbeat, server = EXCLUDED.server
+			WHERE node.epoch = $4
 		RETURNING id, epoch, batch`
 	lockedNode  = `UPDATE node SET server = pg_postmaster_start_time() WHERE id = $1 AND epoch = $2`
 	othersAlive = `SELECT (SELECT now FROM clock), EXISTS (SELECT FROM node WHERE id <> $1 AND heartbeat > clock_timestamp() - $2::interval),
@@ -260,26 +262,34 @@ func (w *writer) enter(ctx context.Context) error {
 	name := []byte(w.s.options.Node)
 	for late := time.Now().Add(lockWait); ; time.Sleep(settlePace) {
 		var alive, same bool
+		var epoch int64 // 0: nobody has had the name
 		held := &Held{Node: w.s.options.Node}
 		if err := w.conn.QueryRow(ctx, tryNode, w.lockKey()...).Scan(&w.locked); err != nil {
 			return err
 		}
-		err := w.conn.QueryRow(ctx, nodeAlive, name, silence).Scan(&alive, &same, &held.Address)
+		err := w.conn.QueryRow(ctx, nodeAlive, name, silence).Scan(&alive, &same, &held.Address, &epoch)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			alive, same = true, true // if the name is taken, its holder is about to make the row
 		case err != nil:
 			return err
 		}
-		if w.locked && same {
-			break
-		}
-		if !alive {
+		free := w.locked && same
+		if !free && !alive {
 			w.s.notice("pgstore: %s: node %q is silent for more than %v; this process takes it over", w.s.server.name, w.s.options.Node, silence)
 			if err := w.oust(ctx); err != nil {
 				return err
 			}
-			break
+			free = true
+		}
+		if free {
+			err := w.conn.QueryRow(ctx, enterNode, name, w.s.options.Address, w.locked, epoch).Scan(&w.node, &w.epoch, &w.batch)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
 		}
 		if w.locked {
 			if _, err := w.conn.Exec(ctx, leaveNode, w.lockKey()...); err != nil {
@@ -290,9 +300,6 @@ func (w *writer) enter(ctx context.Context) error {
 		if time.Now().After(late) {
 			return fmt.Errorf("%s: %w", w.s.server.name, held)
 		}
-	}
-	if err := w.conn.QueryRow(ctx, enterNode, name, w.s.options.Address, w.locked).Scan(&w.node, &w.epoch, &w.batch); err != nil {
-		return err
 	}
 	var now int64
 	var others bool
