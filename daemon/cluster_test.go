@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,8 @@ import (
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/internal/pgtest"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -331,5 +334,51 @@ func TestANodeThatStandsByEndsAfterTheAnswersItPasses(t *testing.T) {
 	}
 	if s := statusOf(t, first); !s.Ready || s.Sessions > 0 {
 		t.Fatalf("%+v, %d sessions", s.Health, s.Sessions)
+	}
+}
+
+// Peers whose exchanges would never end by themselves would hold a node that ends until its time is over.
+func TestANodeThatEndsLetsPassedPeersGoThatWait(t *testing.T) {
+	c := newCluster(t, httpYAML+"access: {rules: [{identity: '**'}]}\nmcp:\n  servers:\n"+serverYAML(t, "modern", "modern"))
+	first, _ := c.node("first")
+	second, _ := c.node("second")
+	until(t, second, "a node is not ready", func(s Status) bool { return s.Ready })
+	ended := make(chan error, 6)
+	for _, address := range second.addrs[:2] {
+		s := second.mustDial(address)
+		consumer, err := s.relays.Consume(t.Context(), s.Session, "jobs", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub := subscribed(t, s.Session, events.SubscribeOptions{Filter: "type:build"})
+		go func() {
+			_, err := consumer.Recv(t.Context())
+			ended <- err
+		}()
+		go func() {
+			var err error
+			for err == nil {
+				_, err = sub.Recv(t.Context())
+			}
+			ended <- err
+		}()
+		go func() {
+			result, err := s.ask(t, mcpmap.Call{Target: "modern", Octets: []byte(modernListen)})
+			if err == nil {
+				err = errors.New(string(result.Octets))
+			}
+			ended <- err
+		}()
+	}
+	first.await("listening 3")
+	first.await("listening 3")
+	second.stop()
+	for range cap(ended) {
+		if err := <-ended; !strings.Contains(fmt.Sprint(err), "shutting down") {
+			t.Errorf("an exchange without an expected end: %v", err)
+		}
+	}
+	if err := second.end(); err != nil {
+		t.Fatal(err)
 	}
 }

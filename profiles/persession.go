@@ -21,11 +21,15 @@ func Keep(s Session) (release func()) {
 	return func() {}
 }
 
-// Leaver is a Session that knows whether its peer takes requests on it.
+// Leaver is a Session that knows whether each side takes requests on it.
 type Leaver interface {
 	// Leaving returns a context that ends when the peer has refused a request because it drains
 	// the session, or with the session.
 	Leaving() context.Context
+
+	// Draining returns a context that ends when this side drains the session. It does not end
+	// with the session.
+	Draining() context.Context
 }
 
 // Leaving calls Leaving of a session that is a Leaver. For any other it returns the Context of the
@@ -35,6 +39,16 @@ func Leaving(s Session) context.Context {
 		return l.Leaving()
 	}
 	return s.Context()
+}
+
+// OnDraining calls f, in a goroutine, when this side drains a session that is a Leaver, or has begun to.
+// An exchange without an expected end ends then, with a retryable error, because the session waits for it.
+// stop is that of context.AfterFunc; it must be called at the end of the exchange.
+func OnDraining(s Session, f func()) (stop func() bool) {
+	if l, ok := s.(Leaver); ok {
+		return context.AfterFunc(l.Draining(), f)
+	}
+	return func() bool { return true }
 }
 
 // PerSession keeps at most one value per session, until the session ends. Reading takes no

@@ -42,6 +42,7 @@ type subscription struct {
 	turn  *turn
 	w     profiles.Responder
 	gone  func() bool // stops waiting for the peer to disconnect
+	stays func() bool // of profiles.OnDraining
 }
 
 // Reasons for the regular end of a subscription.
@@ -90,6 +91,7 @@ func (s *subscription) hold(req *profiles.Request, w profiles.Responder) {
 		s.review()
 	}
 	s.gone = context.AfterFunc(w.Context(), func() { s.cancel(errGone) })
+	s.stays = profiles.OnDraining(req.Session, func() { s.cancel(errClosed) })
 }
 
 // newSubscription reads the request.
@@ -171,6 +173,7 @@ func (s *subscription) run() error {
 	err := s.deliver()
 	s.bus.subs.remove(s)
 	s.gone()
+	s.stays()
 	s.cancel(nil)
 	switch {
 	case s.w.Context().Err() != nil, errors.Is(err, errUnsubscribed):

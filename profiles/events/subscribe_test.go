@@ -456,3 +456,24 @@ func TestClosedBusEndsSubscriptions(t *testing.T) {
 		}
 	})
 }
+
+func TestADrainedSessionLetsItsSubscribersGo(t *testing.T) {
+	for _, kind := range []string{"pipe", "mux"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, kind, events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+				one := s.dial("one")
+				sub := one.subscribe(t, events.SubscribeOptions{})
+				for session := range s.ep.Sessions() {
+					session.Drain()
+				}
+				_, err := sub.Recv(t.Context())
+				var fault *profiles.Error
+				if !errors.As(err, &fault) || !fault.Retryable {
+					t.Errorf("error %v, want it retryable", err)
+				}
+				<-one.Context().Done() // nothing holds it
+			})
+		})
+	}
+}

@@ -48,6 +48,7 @@ type Exchange struct {
 	touched time.Time
 	agreed  []string // changes that a subscriptions/listen is told of
 	unwatch func() bool
+	stays   func() bool // of profiles.OnDraining
 	cancel  func(octets []byte)
 }
 
@@ -91,7 +92,9 @@ func (x *Exchange) watch() {
 	x.mu.Lock()
 	if !x.over {
 		x.unwatch = context.AfterFunc(x.w.Context(), func() { x.abandon(nil, nil) })
-		if !x.long {
+		if x.long {
+			x.stays = profiles.OnDraining(x.req.Session, func() { x.abandon(nil, errDraining) })
+		} else {
 			x.timer = time.AfterFunc(min(x.m.opts.CallTimeout, x.limit), x.late)
 		}
 	}
@@ -313,6 +316,9 @@ func (x *Exchange) end() bool {
 	}
 	if x.unwatch != nil {
 		x.unwatch()
+	}
+	if x.stays != nil {
+		x.stays()
 	}
 	return true
 }

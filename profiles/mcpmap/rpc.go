@@ -61,7 +61,12 @@ func (m *Mapping) Listen(sess profiles.Session, of *profiles.Peer, lane profiles
 		s.unheard(l)
 		l.end(errDraining)
 	}
+	stays := profiles.OnDraining(sess, func() {
+		s.unheard(l)
+		l.end(errDraining)
+	})
 	return func() {
+		stays()
 		s.unheard(l)
 		l.end(nil)
 	}, nil

@@ -43,6 +43,7 @@ type attachment struct {
 
 	// Guarded by mu of the Service.
 	seat   *seat
+	stays  func() bool // of profiles.OnDraining
 	outbox []*item
 	over   bool
 
@@ -104,6 +105,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 			return err
 		}
 	}
+	a.stays = profiles.OnDraining(call.Session(), func() { a.fail(errEnding) })
 	s.account(a.identity).attachments[a] = struct{}{}
 	s.reserved.Force(a.identity, a.places)
 	if far {
@@ -181,6 +183,7 @@ func (a *attachment) left() {
 		return
 	}
 	a.over = true
+	a.stays()
 	a.seat.leave()
 	delete(s.accounts[a.identity].attachments, a)
 	s.reserved.Give(a.identity, a.places)

@@ -321,6 +321,23 @@ func TestDrainLetsConsumersGo(t *testing.T) {
 	})
 }
 
+func TestADrainedSessionLetsItsConsumersGo(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{})
+		one := s.dial(consumer)
+		c := one.consume("orders", 0)
+		for session := range s.ep.Sessions() {
+			session.Drain()
+		}
+		p, others := s.dial(publisher), s.dial(other).consume("orders", 0)
+		_, err := c.Recv(t.Context())
+		wantRPCError(t, err, rpc.CodeUnavailable)
+		<-one.Context().Done() // nothing holds it
+		p.publish("orders", "id")
+		ack(t, receive(t, others, "id"))
+	})
+}
+
 func TestAConnectionIsKeptWhileAConsumerWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, kind string) {
 		s := serve(t, kind, relay.Options{})

@@ -14,7 +14,36 @@ import (
 // when nothing is in flight in either direction. It does not wait for that.
 func (s *Session) Drain() {
 	s.draining.Store(true)
+	s.mu.Lock()
+	s.drains.give()
+	s.mu.Unlock()
 	s.checkDrained()
+}
+
+// notice is a context that ends once it was given. Most sessions need none, so it is made when it is asked
+// for. The mutex of the session guards it.
+type notice struct {
+	ctx   context.Context // nil: not made
+	end   context.CancelFunc
+	given bool
+}
+
+func (n *notice) give() {
+	n.given = true
+	if n.end != nil {
+		n.end()
+	}
+}
+
+// within returns the context, which ends with an outer one, too.
+func (n *notice) within(ctx context.Context) context.Context {
+	if n.ctx == nil {
+		n.ctx, n.end = context.WithCancel(ctx)
+	}
+	if n.given {
+		n.end()
+	}
+	return n.ctx
 }
 
 // errDraining refuses the requests of the peer of a draining session.
@@ -37,23 +66,21 @@ func (s *Session) hearDraining(ext e1.Extensions) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refuses = true
-	if s.leave != nil {
-		s.leave()
-	}
+	s.left.give()
 }
 
 // Leaving implements profiles.Leaver.
 func (s *Session) Leaving() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.left == nil {
-		s.left, s.leave = context.WithCancel(s.ctx)
-		if s.refuses {
-			s.leave()
-		}
-	}
-	return s.left
+	return s.left.within(s.ctx)
+}
+
+// Draining implements profiles.Leaver.
+func (s *Session) Draining() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drains.within(context.Background())
 }
 
 // ErrLapsed is the cause of the end of sessions whose peer has a certificate that has

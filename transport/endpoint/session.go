@@ -70,9 +70,8 @@ type Session struct {
 	leaving   bool                 // drained, and about to close
 	answered  bool                 // the peer has answered some call
 	kept      int                  // number of Keep calls without a release
-	left      context.Context      // of Leaving; nil: it was not called
-	leave     context.CancelFunc   // of left
-	refuses   bool                 // the peer drains the session
+	left      notice               // the peer drains the session, or it has ended
+	drains    notice               // this side drains the session
 
 	expiry   *time.Timer // of the certificate of the peer; nil without one
 	closed   sync.Once
