@@ -46,7 +46,7 @@ func (d *daemon) joinCluster() error {
 		return err
 	}
 	d.cluster, err = entrances.JoinCluster(entrances.ClusterOptions{
-		Config: d.config, Latest: d.latest, Log: d.log, Version: d.opts.Version, Policy: d.listeners.Policy(), OnEvent: d.observer.Security, Admit: d.memory.Admit, Members: members,
+		Config: d.config, Latest: d.latest, Log: d.log, Version: d.opts.Version, Self: d.credentials.Identity, Policy: d.listeners.Policy(), OnEvent: d.observer.Security, Admit: d.memory.Admit, Members: members,
 		Groups: d.groups,
 	})
 	if err != nil {
@@ -103,6 +103,7 @@ func (s *standing) open() error {
 	// The other parts take up all changes after they are made.
 	certificates := newReloader(d.config, read, []part.Section{identity.Section(later(&d.credentials), func() string { return d.credentials.State() })}, d.log)
 	certificates.signal, certificates.identity, certificates.hold = d.opts.Reload, d.credentials.Identity, func() {}
+	certificates.when = "when this node becomes active, or at its next start"
 	s.work.Go(func() { certificates.Serve(ctx) })
 	if !d.cluster.Entered() {
 		d.admin.handle(s.handler())

@@ -265,6 +265,7 @@ func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
 	for _, r := range []*running{first, second, third} {
 		until(t, r, "the difference stays", names(""))
 	}
+	second.await("changes of the configuration that take effect when this node becomes active, or at its next start")
 }
 
 func TestASecondProcessWithTheNameOfANodeDisturbsNothing(t *testing.T) {

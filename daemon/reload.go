@@ -106,6 +106,7 @@ type reloader struct {
 	sections []*section
 	identity func() string // of this endpoint
 	hold     func()        // checks peers against the configuration in force
+	when     string        // when changed keys take effect that no section has
 
 	started *config.Config // in force for the keys of no section
 	told    *config.Config // what was in force after the last reload on request
@@ -125,7 +126,7 @@ func newReloader(c *config.Config, read func() (*config.Config, error), sections
 	if c.Source == "" {
 		read = nil
 	}
-	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, started: c, told: c, latest: c, stamp: part.Stamp(config.Files(c.Source)...)}
+	r := &reloader{asked: make(chan chan Reloaded), seat: make(chan struct{}, 1), read: read, log: log, when: "at the next start", started: c, told: c, latest: c, stamp: part.Stamp(config.Files(c.Source)...)}
 	r.running.Store(c)
 	r.later.Store(new([]string))
 	for _, one := range sections {
@@ -302,7 +303,7 @@ func (r *reloader) take(ready []candidate) {
 func (r *reloader) wait() []string {
 	keys := append([]string{}, slices.DeleteFunc(config.Changed(r.running.Load(), r.latest), r.takesUp)...)
 	if old := r.later.Swap(&keys); len(keys) > 0 && !slices.Equal(*old, keys) {
-		r.log.Warn("changes of the configuration that take effect at the next start", zap.String("keys", strings.Join(keys, " ")))
+		r.log.Warn("changes of the configuration that take effect "+r.when, zap.String("keys", strings.Join(keys, " ")))
 	}
 	return keys
 }

@@ -47,9 +47,9 @@ func isPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
-// Digest returns a digest of the keys that all nodes have in common: all but addresses, the name
-// and the directory of a node, its log, and the content of files that the configuration names.
-func (c *Config) Digest() string {
+// Digest returns a digest of the identity of the endpoint and of the keys that all nodes have in common: all but
+// addresses, the name and the directory of a node, its log, and the content of files that the configuration names.
+func (c *Config) Digest(identity string) string {
 	common := *c
 	common.Source, common.Places, common.Data, common.Log, common.Listeners, common.Health = "", nil, "", Log{}, nil, ""
 	common.Cluster.Node, common.Cluster.Address = "", ""
@@ -58,7 +58,7 @@ func (c *Config) Digest() string {
 	if err != nil {
 		panic(err) // a type without a form in JSON; TestNodesWithOneConfigurationHaveOneDigest
 	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(append(text, identity...))
 	return hex.EncodeToString(sum[:8])
 }
 

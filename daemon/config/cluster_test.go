@@ -60,13 +60,14 @@ func TestOP05BadSharedStoresAreRefused(t *testing.T) {
 // Nodes may have the keys that differ in another line, or in the environment.
 func TestNodesWithOneConfigurationHaveOneDigest(t *testing.T) {
 	const shared = "store: postgres://db/swpd\n"
-	digest := func(text string, environ ...string) string {
+	of := func(identity, text string, environ ...string) string {
 		c, err := load(t, dir(t), shared+text, environ...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Digest()
+		return c.Digest(identity)
 	}
+	digest := func(text string, environ ...string) string { return of("swp://one.example", text, environ...) }
 	one := digest("cluster: {node: a, artifacts: /srv, address: '10.0.0.1:1'}\n")
 	for name, same := range map[string]string{
 		"the environment": digest("cluster: {artifacts: /srv}\n", "SWPD_CLUSTER_NODE=b", "SWPD_CLUSTER_ADDRESS=10.0.0.2:1", "SWPD_DATA=/data"),
@@ -78,9 +79,10 @@ func TestNodesWithOneConfigurationHaveOneDigest(t *testing.T) {
 		}
 	}
 	for name, other := range map[string]string{
-		"a server":  digest("cluster: {artifacts: /srv}\nmcp: {servers: {a: {command: sh}}}\n"),
-		"a place":   digest("cluster: {artifacts: /srv2}\n"),
-		"a setting": digest("cluster: {artifacts: /srv}\na2a: {retention: 1h}\n"),
+		"a server":    digest("cluster: {artifacts: /srv}\nmcp: {servers: {a: {command: sh}}}\n"),
+		"a place":     digest("cluster: {artifacts: /srv2}\n"),
+		"an identity": of("swp://two.example", "cluster: {artifacts: /srv}\n"),
+		"a setting":   digest("cluster: {artifacts: /srv}\na2a: {retention: 1h}\n"),
 	} {
 		if other == one {
 			t.Errorf("%s makes no difference", name)

@@ -68,6 +68,7 @@ type ClusterOptions struct {
 	Config  *config.Config
 	Log     *zap.Logger
 	Version string
+	Self    func() string     // the identity of this endpoint
 	Policy  *transport.Policy // of the listeners
 	OnEvent func(transport.SecurityEvent)
 	Admit   func() error // why no connection can be taken now, for lack of memory
@@ -132,7 +133,7 @@ func (c *Cluster) beats(ctx context.Context) {
 	tick := time.NewTicker(pgstore.MemberPace)
 	defer tick.Stop()
 	for {
-		own.Config = c.o.Latest().Digest()
+		own.Config = c.digest()
 		list, err := c.o.Members.Beat(ctx, own)
 		if ctx.Err() != nil {
 			return
@@ -145,6 +146,9 @@ func (c *Cluster) beats(ctx context.Context) {
 		}
 	}
 }
+
+// digest returns the digest of this node, which all nodes of an endpoint have.
+func (c *Cluster) digest() string { return c.o.Latest().Digest(c.o.Self()) }
 
 // address is the configured address with the port that the system chose.
 func (c *Cluster) address() string {
@@ -241,7 +245,7 @@ func (c *Cluster) Status() *ClusterStatus {
 	}
 	list, age := c.known()
 	s := &ClusterStatus{Node: c.node, Passed: c.open.Load(), Nodes: []ClusterNode{}, SilentAfter: pgstore.Silence.Seconds()}
-	own, programs := c.o.Latest().Digest(), c.programs()
+	own, programs := c.digest(), c.programs()
 	for _, m := range list {
 		if m.Active {
 			s.Active = m.Name
@@ -353,7 +357,7 @@ func (c *Cluster) Look(h *part.Health) {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: the list of nodes could not be read for %.0f s: %s", age.Seconds(), why))
 	}
 	if len(c.differ) > 0 {
-		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files, and reload or restart those that are behind", strings.Join(c.differ, ", ")))
+		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files and the identities of their certificates, and reload or restart those that are behind", strings.Join(c.differ, ", ")))
 	}
 }
 

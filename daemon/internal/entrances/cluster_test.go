@@ -52,7 +52,7 @@ func join(t *testing.T, b *table, name string, more ...func(*ClusterOptions)) *C
 	conf.Limits.Connections, conf.Limits.Write = 10, time.Minute
 	o := ClusterOptions{
 		Groups: func() (*proc.Groups, error) { return nil, nil },
-		Config: conf, Latest: func() *config.Config { return conf }, Log: zap.NewNop(), Version: "test", Members: b,
+		Config: conf, Latest: func() *config.Config { return conf }, Log: zap.NewNop(), Version: "test", Self: func() string { return "swp://endpoint.example" }, Members: b,
 		Policy: transporttest.NewCA(t).Policy(t, "swp://endpoint.example"), OnEvent: func(transport.SecurityEvent) {}, Admit: func() error { return nil },
 	}
 	for _, f := range more {

@@ -143,7 +143,9 @@ func (c *Cluster) left(err error) (waits bool) {
 func (c *Cluster) Leave(ctx context.Context) {
 	c.leaving()
 	if err := c.passer.Leave(ctx); err != nil {
-		c.o.Log.Warn("connections and programs of this node are not drained", zap.Error(err))
+		if c.open.Load() > 0 || c.host.Links() > 0 {
+			c.o.Log.Warn("connections and programs of this node are not drained", zap.Error(err))
+		}
 		return
 	}
 	tick := time.NewTicker(leavePace)

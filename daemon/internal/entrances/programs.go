@@ -97,7 +97,7 @@ func (c *Cluster) ask(to *far, entry string, program *proc.Config, env []string)
 // end, or have another configuration get none.
 func (c *Cluster) choose(entry string) *far {
 	list, age := c.known()
-	own, p := c.o.Latest().Digest(), &c.placed
+	own, p := c.digest(), &c.placed
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.avoid, func(_ string, until time.Time) bool { return time.Now().After(until) })
