@@ -585,10 +585,25 @@ func TestST05ASilentNodeIsTakenOverByOneProcess(t *testing.T) {
 	dsn := database(t)
 	open(t, pgstore.Options{DSN: dsn})
 	execute(t, dsn, `UPDATE swp.node SET heartbeat = clock_timestamp() - interval '1 hour'`)
+	other, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.Background())
+	holder := func() (pid int) {
+		err := other.QueryRow(t.Context(), `SELECT l.pid FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted
+			AND datname = current_database() AND objsubid = 2`).Scan(&pid)
+		if err != nil {
+			t.Error(err)
+		}
+		return pid
+	}
 	var first *pgstore.Store
+	session := 0
 	late, err := pgstore.Open(t.Context(), pgstore.Options{DSN: dsn, Notice: func(string) {
 		if first == nil { // the other one is faster from here on
 			first = open(t, pgstore.Options{DSN: dsn})
+			session = holder()
 		}
 	}})
 	if !errors.Is(err, store.ErrLocked) {
@@ -599,6 +614,9 @@ func TestST05ASilentNodeIsTakenOverByOneProcess(t *testing.T) {
 	}
 	if first == nil {
 		t.Fatal("the node was not silent")
+	}
+	if now := holder(); now != session {
+		t.Error("the session of the first one was ended")
 	}
 	if p := put(t, first, "key", "value"); p.Err != nil {
 		t.Errorf("the first one cannot write: %v", p.Err)

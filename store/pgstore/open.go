@@ -219,7 +219,8 @@ const (
 	settleBatch  = `UPDATE node SET batch = $3, void = $3 WHERE id = $1 AND epoch = $2 AND batch = $3 - 1`
 	confirmBatch = `UPDATE node SET heartbeat = clock_timestamp() WHERE id = $1 AND epoch = $2 AND batch = $3 RETURNING void = $3`
 	endNode      = `SELECT pg_terminate_backend(pid, $3) FROM pg_locks WHERE locktype = 'advisory' AND granted
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = $1::bigint::oid AND objid = $2::bigint::oid`
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = $1::bigint::oid AND objid = $2::bigint::oid
+		AND EXISTS (SELECT FROM node WHERE name = $4 AND epoch = $5)`
 )
 
 // lockSpace is the first part of the keys of advisory locks.
@@ -277,7 +278,7 @@ func (w *writer) enter(ctx context.Context) error {
 		free := w.locked && same
 		if !free && !alive {
 			w.s.notice("pgstore: %s: node %q is silent for more than %v; this process takes it over", w.s.server.name, w.s.options.Node, silence)
-			if err := w.oust(ctx); err != nil {
+			if err := w.oust(ctx, epoch); err != nil {
 				return err
 			}
 			free = true
@@ -316,10 +317,11 @@ func (w *writer) enter(ctx context.Context) error {
 }
 
 // oust ends the session of a node that is silent. Otherwise the locks of a transaction in which it was cut
-// off stay for as long as TCP waits, or, if the server waits for the rest of a batch, without limit.
-func (w *writer) oust(ctx context.Context) error {
+// off stay for as long as TCP waits, or, if the server waits for the rest of a batch, without limit. It does
+// nothing if another process has entered since the epoch was read.
+func (w *writer) oust(ctx context.Context, epoch int64) error {
 	key := w.lockKey()
-	_, err := w.conn.Exec(ctx, endNode, int64(uint32(key[0].(int32))), int64(uint32(key[1].(int32))), lockWait.Milliseconds())
+	_, err := w.conn.Exec(ctx, endNode, int64(uint32(key[0].(int32))), int64(uint32(key[1].(int32))), lockWait.Milliseconds(), []byte(w.s.options.Node), epoch)
 	if codeOf(err) != "" {
 		return nil // the role has no right to; the epoch fences the node all the same
 	}
