@@ -21,14 +21,14 @@ var errList = &profiles.Error{
 }
 
 // cutList returns a response without the elements of result.<member> that keep refuses.
-// keep gets the name of an element, valid until it returns; an element with an ambiguous
-// name is always removed.
+// keep gets the member of an element that names it, valid until it returns; an element with an
+// ambiguous name is always removed.
 //
 // An element is removed with one comma. A shortened result becomes private for caches,
 // because it is for one caller; a missing cacheScope means public. All other octets stay.
 // If no element is removed, the response itself is returned. A list that parsers could read
 // in several ways is an error.
-func cutList(response []byte, member string, keep func(name []byte) bool) ([]byte, *profiles.Error) {
+func cutList(response []byte, member, element string, keep func(name []byte) bool) ([]byte, *profiles.Error) {
 	var m Message
 	if m.Scan(response) != nil || m.Check(Response) != nil {
 		return nil, errList
@@ -36,7 +36,7 @@ func cutList(response []byte, member string, keep func(name []byte) bool) ([]byt
 	if !m.result.present() {
 		return response, nil // an error has no list
 	}
-	c := cutter{scanner: scanner{b: response, i: m.result.from}, message: &m, keep: keep}
+	c := cutter{scanner: scanner{b: response, i: m.result.from}, message: &m, names: []byte(element), keep: keep}
 	if c.peek() != '{' {
 		return nil, errList
 	}
@@ -57,6 +57,7 @@ func cutList(response []byte, member string, keep func(name []byte) bool) ([]byt
 type cutter struct {
 	scanner
 	message *Message
+	names   []byte // the member that names an element
 	keep    func(name []byte) bool
 
 	found   bool   // the list
@@ -145,10 +146,10 @@ func (c *cutter) element() (name []byte, ok bool) {
 	names := 0
 	c.each(func(int) {
 		member := c.memberName()
-		is := bytes.EqualFold(member, nameMember)
+		is := bytes.EqualFold(member, c.names)
 		if is {
 			names++
-			exact = string(member) == string(nameMember)
+			exact = string(member) == string(c.names)
 		}
 		from := c.i
 		c.skip(0)

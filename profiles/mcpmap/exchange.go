@@ -39,6 +39,7 @@ type Exchange struct {
 	key        string
 	initialize bool
 	keeps      profiles.EndToEnd // of the response
+	from       Holder            // the process that has written the response, or nil
 
 	mu      sync.Mutex
 	over    bool
@@ -123,7 +124,7 @@ func (x *Exchange) Passage() profiles.Passage {
 
 // view returns what the peer may see of the server.
 func (x *Exchange) view() view {
-	return view{access: x.m.opts.Access, identity: x.Peer().Identity, server: x.target}
+	return view{access: x.m.opts.Access, tasks: x.m.tasks, identity: x.Peer().Identity, server: x.target}
 }
 
 // Key is the TokenKey of the request's id.
@@ -242,6 +243,10 @@ func (x *Exchange) FinishStatus(octets []byte, status int) {
 			return
 		}
 		octets = shown
+	}
+	if err := x.tasked(octets); err != nil {
+		x.Fail(err)
+		return
 	}
 	if !x.end() {
 		return

@@ -2,27 +2,30 @@ package mcpmap
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/slimwire/swp/profiles"
 )
 
-// A caller sees only what it may use: from an answer that lists tools, resources or prompts
-// the elements that the access rules deny are removed.
+// A caller sees only what it may use: from an answer that lists tools, resources, prompts or
+// tasks the elements that the access rules deny, and the tasks of others, are removed.
 
 // list is a method whose result is a list, and the rules for its elements.
 type list struct {
 	method  string
 	member  string // of the result
+	element string // the member of an element that names it
 	use     string // the operation that uses an element
 	named   bool   // rules use the name server/element
 	changed string // the notification of a server that the list has changed
 }
 
 var lists = [...]list{
-	{method: "tools/list", member: "tools", use: MethodToolsCall, named: true, changed: changedTools},
-	{method: "resources/list", member: "resources", use: methodRead, changed: changedResources},
-	{method: "resources/templates/list", member: "resourceTemplates", use: methodRead, changed: changedResources},
-	{method: "prompts/list", member: "prompts", use: "prompts/get", changed: changedPrompts},
+	{method: "tools/list", member: "tools", element: "name", use: MethodToolsCall, named: true, changed: changedTools},
+	{method: "resources/list", member: "resources", element: "name", use: methodRead, changed: changedResources},
+	{method: "resources/templates/list", member: "resourceTemplates", element: "name", use: methodRead, changed: changedResources},
+	{method: "prompts/list", member: "prompts", element: "name", use: "prompts/get", changed: changedPrompts},
+	{method: methodTasksList, member: "tasks", element: "taskId"},
 }
 
 const (
@@ -47,6 +50,7 @@ func listOf(msg *Message) *list {
 // view is the part of a server that one identity may see.
 type view struct {
 	access           profiles.Access
+	tasks            *tasks
 	identity, server string
 }
 
@@ -60,16 +64,22 @@ func (v view) open() bool { return v.access == profiles.Everyone }
 // cut returns the answer to a list request without the elements that the peer may not see.
 // If it may see all elements, it returns the answer itself.
 func (v view) cut(l *list, response []byte) ([]byte, *profiles.Error) {
+	if l.method == methodTasksList {
+		return cutList(response, l.member, l.element, func(id []byte) bool {
+			one := v.tasks.find(v.identity, v.server, string(id))
+			return one != nil && v.may(one.operation, one.name)
+		})
+	}
 	if v.open() {
 		return response, nil
 	}
 	if !l.named {
 		all := v.may(l.use, v.server)
-		return cutList(response, l.member, func([]byte) bool { return all })
+		return cutList(response, l.member, l.element, func([]byte) bool { return all })
 	}
 	name := append([]byte(v.server), '/')
 	server := len(name)
-	return cutList(response, l.member, func(element []byte) bool {
+	return cutList(response, l.member, l.element, func(element []byte) bool {
 		name = append(name[:server], element...)
 		return v.may(l.use, string(name))
 	})
@@ -87,10 +97,10 @@ func (v view) shows(l *list) bool {
 }
 
 // concerns reports whether a notification of the server is for the client. A notification
-// about a list of which the client sees nothing, or about a resource that it may not read,
-// is not.
+// about a list of which the client sees nothing, about a resource that it may not read, or
+// about a task that is not its own, is not.
 func (v view) concerns(notification []byte) bool {
-	if v.open() || !tellsOfChange(notification) {
+	if !tellsOfChange(notification) {
 		return true
 	}
 	var m Message
@@ -98,6 +108,12 @@ func (v view) concerns(notification []byte) bool {
 		return false
 	}
 	method, known := string(m.Method()), false
+	switch {
+	case strings.HasPrefix(method, changedTasks):
+		return v.hears(&m)
+	case v.open():
+		return true
+	}
 	for i := range lists {
 		if lists[i].changed == method {
 			known = true
@@ -113,5 +129,6 @@ func (v view) concerns(notification []byte) bool {
 // need not be scanned.
 func tellsOfChange(notification []byte) bool {
 	return bytes.Contains(notification, []byte("list_changed")) || bytes.Contains(notification, []byte("resources")) ||
+		bytes.Contains(notification, []byte(changedTasks)) ||
 		bytes.IndexByte(notification, '\\') >= 0
 }

@@ -56,6 +56,7 @@ type Options struct {
 
 	MaxSessions         int // legacy sessions served at once, default 1,024; identities share them
 	MaxSessionsPerPeer  int // of one identity, default 64
+	MaxTasks            int // tasks of servers remembered at once, default 16,384; identities share them
 	MaxPending          int // messages kept for a client that is not there, default 256
 	MaxAsked            int // requests to one client that it has not answered, default 64
 	MaxNotificationsDue int // for one call of ours that are not taken yet, default 1,024
@@ -68,6 +69,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.SessionGrace, time.Minute)
 	orDefault(&o.MaxSessions, 1024)
 	orDefault(&o.MaxSessionsPerPeer, 64)
+	orDefault(&o.MaxTasks, 16384)
 	orDefault(&o.MaxPending, 256)
 	orDefault(&o.MaxAsked, 64)
 	orDefault(&o.MaxNotificationsDue, 1024)
@@ -87,6 +89,7 @@ func orDefault[T int | time.Duration](v *T, def T) {
 type Mapping struct {
 	opts     Options
 	stats    counters
+	tasks    *tasks
 	draining atomic.Bool // exchanges without an expected end are refused
 
 	mu       sync.Mutex
@@ -99,6 +102,7 @@ type Mapping struct {
 // Stats are the counters and gauges of a Mapping.
 type Stats struct {
 	Sessions int // legacy sessions served now
+	Tasks    int // tasks of servers that are remembered
 
 	// Dropped counts well-formed messages without a receiver: notifications of no exchange
 	// or session, messages above a bound, late answers.
@@ -112,6 +116,7 @@ func New(opts Options) *Mapping {
 	opts = opts.withDefaults()
 	return &Mapping{
 		opts:     opts,
+		tasks:    newTasks(opts.MaxTasks),
 		conns:    make(map[profiles.Session]*conn),
 		sessions: make(map[string]*serverSession),
 		places:   fair.NewShares(opts.MaxSessions),
@@ -120,9 +125,10 @@ func New(opts Options) *Mapping {
 
 // Stats returns the present figures.
 func (m *Mapping) Stats() Stats {
+	tasks := m.tasks.count()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{Sessions: len(m.sessions), Dropped: m.stats.dropped.Load()}
+	return Stats{Sessions: len(m.sessions), Tasks: tasks, Dropped: m.stats.dropped.Load()}
 }
 
 // Close ends all legacy sessions; later requests that would open one are refused.

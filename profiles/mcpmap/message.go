@@ -47,6 +47,15 @@ type Message struct {
 
 	tool      span // params.name
 	toolFault bool // there is more than one, or it is not a string
+
+	task        span // taskId of params, of a result, or of result.task
+	taskFault   bool // as toolFault
+	created     bool // there is a result.task
+	resultType  span
+	status, ttl span // of the task
+	filter      span // params.notifications
+	listed      span // params.notifications.taskIds
+	listedFault bool // one of the two is there more than once, or is not what it should be
 }
 
 // On returns the same outline for a copy of the octets.
@@ -104,6 +113,13 @@ func (m *Message) Tool() []byte {
 	return text
 }
 
+// Task returns the unescaped id of the task that the message names, or nil: in the params of
+// a request or a notification, or in a result that is a task or has made one.
+func (m *Message) Task() []byte {
+	text, _ := m.text(m.task)
+	return text
+}
+
 // Is reports whether this is a message with a method.
 func (m *Message) Is(method string) bool { return string(m.Method()) == method }
 
@@ -148,7 +164,8 @@ func (m *Message) Kind() Kind {
 // *Error of InvalidMCPPayload.
 //
 // Specification: SWP profiles §1. A request has an id other than null, as MCP requires. The
-// name of a called tool must be exactly one string, because access rules use it.
+// name of a called tool must be exactly one string, because access rules use it, and so must
+// the id of a task, because it belongs to one caller.
 func (m *Message) Check(kind Kind) error {
 	version, ok := m.text(m.jsonrpc)
 	if !ok || string(version) != "2.0" {
@@ -165,6 +182,9 @@ func (m *Message) Check(kind Kind) error {
 			if _, ok := m.text(m.tool); !ok || m.toolFault {
 				return invalid(detailShape, "the name of the tool is not one string")
 			}
+		}
+		if err := m.checkTasks(kind); err != nil {
+			return err
 		}
 	}
 	switch {

@@ -34,7 +34,7 @@ func (s span) present() bool { return s.to > 0 }
 // result, error), in any spelling, is refused, and so is one that differs only in case:
 // parsers disagree about such members, and access rules could see another message than the
 // server. Inside params the last of repeated members counts, as in most parsers; only the
-// name of a tool must occur once (see Check).
+// name of a tool and the ids of tasks must occur once (see Check).
 //
 // The error is an *Error of InvalidMCPPayload. After a fault of the form the outline is
 // complete and can be used to build an error answer; after other faults it is empty. m
@@ -93,6 +93,9 @@ const (
 	inMessage place = iota
 	inParams
 	inMeta
+	inFilter // params.notifications of a subscriptions/listen
+	inResult
+	inTask // result.task
 )
 
 func (s *scanner) fail() { s.bad = true }
@@ -158,18 +161,45 @@ func (s *scanner) object(in place, depth int) {
 	}
 }
 
+// insideOf returns the place of the object that a member has, and the name of the member; nil
+// if the scanner does not look into it.
+func insideOf(in place, name []byte) (place, []byte) {
+	for i := range objects {
+		if o := &objects[i]; o.in == in && string(name) == string(o.name) {
+			return o.place, o.name
+		}
+	}
+	return 0, nil
+}
+
+var objects = [...]struct {
+	in    place
+	name  []byte
+	place place
+}{
+	{inMessage, []byte("params"), inParams}, {inMessage, []byte("result"), inResult},
+	{inParams, []byte("_meta"), inMeta}, {inParams, filterMember, inFilter}, {inResult, []byte("task"), inTask},
+}
+
 // member walks over one value and records it if this place uses it.
 func (s *scanner) member(in place, name []byte, depth int) {
 	from, first := s.i, s.peek()
+	var inside place
+	var known []byte
+	if first == '{' {
+		inside, known = insideOf(in, name)
+	}
 	switch {
-	case in == inMessage && string(name) == "params" && first == '{':
-		s.object(inParams, depth+1)
-	case in == inParams && string(name) == "_meta" && first == '{':
+	case known == nil:
+		s.skip(depth)
+	case inside == inMeta:
 		// A second _meta replaces the first one, whose values become void.
 		s.m.progress, s.m.subscription, s.m.version = span{}, span{}, span{}
-		s.object(inMeta, depth+1)
+		fallthrough
 	default:
-		s.skip(depth)
+		s.m.created = s.m.created || inside == inTask
+		s.object(inside, depth+1)
+		name = known // escaped names inside have used the same room
 	}
 	if s.bad {
 		return
@@ -190,7 +220,13 @@ func (s *scanner) member(in place, name []byte, depth int) {
 			s.m.progressed = token(first, value)
 		default:
 			s.toolName(name, first, value)
+			s.filter(name, value)
+			s.task(name, first, value)
 		}
+	case inFilter:
+		s.filtered(name, first, value)
+	case inResult, inTask:
+		s.task(name, first, value)
 	case inMeta:
 		switch string(name) {
 		case "progressToken":
@@ -254,6 +290,54 @@ func (s *scanner) toolName(name []byte, first byte, value span) {
 		s.m.toolFault = true
 	}
 	s.m.tool = value
+}
+
+var (
+	filterMember  = []byte("notifications")
+	taskIDsMember = []byte("taskIds")
+	taskIDMember  = []byte("taskId")
+)
+
+// filter records the member of params that has the filter of a subscriptions/listen.
+func (s *scanner) filter(name []byte, value span) {
+	if !bytes.EqualFold(name, filterMember) {
+		return
+	}
+	if s.m.filter.present() || string(name) != "notifications" {
+		s.m.listedFault = true
+	}
+	s.m.filter = value
+}
+
+// filtered records the member of a filter that lists tasks.
+func (s *scanner) filtered(name []byte, first byte, value span) {
+	if !bytes.EqualFold(name, taskIDsMember) {
+		return
+	}
+	if s.m.listed.present() || first != '[' && first != 'n' || string(name) != "taskIds" {
+		s.m.listedFault = true
+	}
+	s.m.listed = value
+}
+
+// task records the members of params and of results that are about a task.
+func (s *scanner) task(name []byte, first byte, value span) {
+	switch string(name) {
+	case "status":
+		s.m.status = value
+	case "resultType":
+		s.m.resultType = value
+	case "ttlMs", "ttl":
+		s.m.ttl = value
+	default:
+		if !bytes.EqualFold(name, taskIDMember) {
+			return
+		}
+		if s.m.task.present() || first != '"' || string(name) != "taskId" {
+			s.m.taskFault = true
+		}
+		s.m.task = value
+	}
 }
 
 // token returns a value that can identify a request, and the zero span for any other.

@@ -57,6 +57,9 @@ func TestScanFindsTheOutline(t *testing.T) {
 	if !bytes.HasPrefix(m.Params(), []byte(`{"_meta"`)) || !bytes.HasSuffix(m.Params(), []byte(`993 }`)) {
 		t.Errorf("params = %q", m.Params())
 	}
+	if m, err := scan(t, `{"p\u0061rams":{"n\u0061me":"x"},"r\u0065sult":{"t\u0061sk":{"t\u0061skId":"t"}}}`); err != nil || m.Params() == nil || m.Result() == nil || string(m.Task()) != "t" {
+		t.Errorf("escaped names inside escaped names: params %q, result %q, task %q, %v", m.Params(), m.Result(), m.Task(), err)
+	}
 	if !m.Modern() || m.Kind() != Request || m.Check(Request) != nil {
 		t.Errorf("Modern %v, Kind %v, Check %v", m.Modern(), m.Kind(), m.Check(Request))
 	}
@@ -291,6 +294,7 @@ func FuzzScanAgreesWithEncodingJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"progressToken":1}}}`,
 		`{"jsonrpc":"2.0","id":"\ud83d\ude00","result":[1.5e-3,true,null,{"a":[]}]}`,
+		`{"p\u0061rams":{"\u005fmeta":{"\u0061":1}},"r\u0065sult":{"t\u0061sk":{"\u0061":1}}}`,
 		`[1,2]`, `{"a":1,"a":2}`, ` {} `, `{"method":"\u0000"}`, `-0`, `{"id":1E+2}`,
 	} {
 		f.Add([]byte(s))

@@ -50,6 +50,9 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 		if err := m.allowed(req, msg, s.target); err != nil {
 			return err
 		}
+		if _, err := m.concerned(req, msg, s.target, s); err != nil {
+			return err
+		}
 		return s.request(c, req, msg)
 	}
 	server, name, err := m.route(c, req, msg)
@@ -57,7 +60,10 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 		return err
 	}
 	s := c.sessionFor(req, msg, name)
+	holder, err := m.concerned(req, msg, name, s)
 	switch {
+	case err != nil:
+		return err
 	case s != nil:
 		return s.request(c, req, msg)
 	case msg.Is(MethodInitialize):
@@ -67,7 +73,11 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 		if err != nil {
 			return err
 		}
-		server.Do(x)
+		if holder != nil {
+			holder.Do(x)
+		} else {
+			server.Do(x)
+		}
 		x.watch()
 		return nil
 	}
@@ -202,7 +212,7 @@ func (m *Mapping) Targets(peer *profiles.Peer) []string {
 // route finds the server of a request, and checks whether the peer may send the request
 // there. That check comes first, so that a hidden server looks like an absent one. The
 // error is a JSON-RPC error; if there is no such server it lists the existing ones. A
-// session outlives its server in the Backend: then Server is nil.
+// session and a task outlive their server in the Backend: then Server is nil.
 func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, string, error) {
 	name, ok := m.named(req)
 	if ok {
@@ -215,7 +225,7 @@ func (m *Mapping) route(c *conn, req *profiles.Request, msg *Message) (Server, s
 			return server, name, nil
 		}
 	}
-	if ok && c.sessionFor(req, msg, name) != nil {
+	if ok && (c.sessionFor(req, msg, name) != nil || m.remains(req, msg, name)) {
 		return nil, name, nil
 	}
 	names := m.Targets(req.Peer())

@@ -116,7 +116,7 @@ func (m *Mapping) session(id string, of *profiles.Peer, target string) *serverSe
 
 // view returns what the client may see of the server.
 func (s *serverSession) view() view {
-	return view{access: s.m.opts.Access, identity: s.identity, server: s.target}
+	return view{access: s.m.opts.Access, tasks: s.m.tasks, identity: s.identity, server: s.target}
 }
 
 // currentSession returns the newest session of an identity at a target, nil if another
@@ -252,6 +252,10 @@ func (s *serverSession) orphan(c *conn) {
 func (s *serverSession) expire() {
 	s.mu.Lock()
 	orphaned := s.home == nil
+	if orphaned && !s.closed && s.m.tasks.working(s) {
+		s.expiry = time.AfterFunc(s.m.opts.SessionGrace, s.expire) // its client has a task to come back for
+		orphaned = false
+	}
 	s.mu.Unlock()
 	if orphaned {
 		s.close()
@@ -310,5 +314,5 @@ func (s *serverSession) close() {
 func (m *Mapping) Pools() []fair.Pool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return []fair.Pool{m.places.Pool("mcp sessions")}
+	return []fair.Pool{m.places.Pool("mcp sessions"), m.tasks.pool()}
 }

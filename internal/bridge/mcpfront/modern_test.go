@@ -130,6 +130,9 @@ func TestHeadersMustAgreeWithTheBody(t *testing.T) {
 		{"URI", read, []string{version, "Mcp-Method: resources/read", "Mcp-Name: file:///x"}, ""},
 		{"not the URI", read, []string{version, "Mcp-Method: resources/read", "Mcp-Name: no"}, "-32020"},
 		{"prompt", modernRequest("1", "prompts/get", `"name":"p"`), []string{version, "Mcp-Method: prompts/get", "Mcp-Name: q"}, "-32020"},
+		{"task without a name", modernRequest("1", "tasks/get", `"taskId":"t"`), []string{version, "Mcp-Method: tasks/get"}, "-32020"},
+		{"not the task", modernRequest("1", "tasks/update", `"taskId":"t"`), []string{version, "Mcp-Method: tasks/update", "Mcp-Name: u"}, "-32020"},
+		{"a task of nobody", modernRequest("1", "tasks/cancel", `"taskId":"t"`), []string{version, "Mcp-Method: tasks/cancel", "Mcp-Name: t"}, "-32602"},
 	} {
 		r := s.send("POST", "", row.body, row.headers...)
 		body := r.all()

@@ -28,13 +28,15 @@ const (
 	Last    = "Last-Event-Id"
 )
 
-// NameOf returns the value of Name for a request: the tool, the prompt or the URI of the
-// resource. ok is false if the request has none.
+// NameOf returns the value of Name for a request: the tool, the prompt, the URI of the
+// resource, or the id of the task. ok is false if the request has none.
 func NameOf(m *mcpmap.Message) (name string, ok bool) {
 	var member string
 	switch string(m.Method()) {
 	case mcpmap.MethodToolsCall:
 		return string(m.Tool()), m.Tool() != nil
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return string(m.Task()), m.Task() != nil
 	case "prompts/get":
 		member = "name"
 	case "resources/read":

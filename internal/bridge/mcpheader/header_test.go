@@ -37,6 +37,10 @@ func TestNameOfReadsTheMemberThatTheMethodHas(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:a"}}`:      "file:a",
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"URI":"file:a"}}`:      "",
 		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":7}}`:               "",
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"t\u0031"}}`:       "t1",
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/update","params":{"taskId":"t"}}`:          "t",
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/cancel","params":{"taskId":"t"}}`:          "t",
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"name":"t"}}`:               "",
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"add"}}`:            "",
 		`{"jsonrpc":"2.0","id":1,"method":"resources/templates/list","params":{"uri":"a"}}`: "",
 	} {
