@@ -228,6 +228,17 @@ type Lane interface {
 	Close() error
 }
 
+// CloseThen is Close of a lane, and calls read, once, when the peer has read what was sent on the lane,
+// or no more of it will be read. On a stream that others share it calls read at once.
+func CloseThen(on Lane, read func()) {
+	if on, ok := on.(interface{ CloseThen(read func()) }); ok {
+		on.CloseThen(read)
+		return
+	}
+	_ = on.Close()
+	read()
+}
+
 // Room returns the size of the largest payload that can be sent on a lane beside extensions
 // of a size. For a lane that does not know its limits this is the default limit.
 func Room(on Lane, extensions int) int {

@@ -279,7 +279,7 @@ func (c *conversation) join(ctx context.Context) (*Up, string, error) {
 	if c.id == "" || c.up == now {
 		return now, c.id, nil
 	}
-	if err := c.server.client(now.Session).Resume(c.on(ctx), c.server.target, c.id, c.events()); err != nil {
+	if err := c.server.client(now.Session).Resume(ctx, c.server.target, c.id, c.events()); err != nil {
 		return nil, "", err
 	}
 	c.server.client(c.up.Session).Leave(c.server.target, c.id)
@@ -355,16 +355,12 @@ const listenPatience = 10 * time.Second
 // listenPauses are the pauses after streams that ended before the longest of them.
 var listenPauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 5 * time.Second}
 
-// hear calls swp.mcp.listen on a connection while that is the current one.
+// hear calls swp.mcp.listen on a connection while that is the current one. The conversations of a
+// connection share a stream for it.
 func (c *conversation) hear(up *Up, id string) error {
 	ctx, cancel := c.server.link.while(c.hearing, up)
 	defer cancel()
-	lane, err := up.Session.Open(c.on(ctx))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = lane.Close() }()
-	stream, err := rpc.Open(ctx, lane, mcpmap.MethodRPCListen, mcpmap.SessionParams(c.server.target, id))
+	stream, err := rpc.Open(ctx, up.Session.Listening(), mcpmap.MethodRPCListen, mcpmap.SessionParams(c.server.target, id))
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/internal/farend"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -492,6 +493,7 @@ func (l *Link) watch(up *Up) {
 // since the last time.
 func (l *Link) listen(up *Up) {
 	used := up.used.Swap(false)
+	l.crowd(up)
 	if !up.Session.Arrived() && !l.responds(up) {
 		up.Session.Close(profiles.Internal)
 	}
@@ -505,6 +507,15 @@ func (l *Link) listen(up *Up) {
 		if up.used.Load() {
 			l.watch(up)
 		}
+	}
+}
+
+// crowd observes whether a session has few streams left for messages to the partner.
+func (l *Link) crowd(up *Up) {
+	streams := up.Session.Streams()
+	crowded := streams.Capacity > 0 && streams.Used >= fair.OpenTo(streams.Capacity)
+	if up.crowded.Swap(crowded) != crowded && crowded {
+		l.opts.Observe(Event{Name: l.opts.Name, What: Crowded, Up: up})
 	}
 }
 

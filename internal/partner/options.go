@@ -174,7 +174,7 @@ var (
 type Event struct {
 	Name string
 	What What
-	Up   *Up   // for Connected and Lost
+	Up   *Up   // for Connected, Lost and Crowded
 	Err  error // reason, for Lost and Failed
 }
 
@@ -186,6 +186,7 @@ const (
 	Connected What = iota // a session has become current
 	Lost                  // the session has ended or was replaced
 	Failed                // no address answered; another round follows
+	Crowded               // seven eighths of the streams of the session have come into use
 )
 
 // Status is a snapshot of the state of a link.
@@ -218,6 +219,7 @@ type Up struct {
 	asked bool // info is the answer of the partner; else it was not asked, see Link.mute
 
 	watched, used atomic.Bool // see Link.watch
+	crowded       atomic.Bool // Crowded was observed, and holds
 
 	leaving bool // drained in favour of another session, or about to be
 }

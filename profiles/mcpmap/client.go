@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -99,7 +98,8 @@ func (r *Result) Error() []byte {
 
 // Client calls the servers of the peer of one connection. It is safe for concurrent use.
 //
-// A modern request has a separate lane. A legacy session has one lane for all its messages.
+// A modern request has a separate lane. A legacy session has one for its messages while it is
+// used, see clientSession.
 type Client struct {
 	m *Mapping
 	c *conn
@@ -107,7 +107,7 @@ type Client struct {
 	mu       sync.Mutex
 	all      map[*outgoing]bool   // calls in flight
 	calls    map[string]*outgoing // calls with a known msg_id, by it
-	sessions map[string]*outgoingSession
+	sessions map[string]*clientSession
 
 	opening      int     // number of calls without a known msg_id
 	initializing int     // number of calls without a known session
@@ -128,14 +128,6 @@ type outgoing struct {
 	cancel  context.CancelCauseFunc
 }
 
-// outgoingSession is a legacy session at a peer. If the peer does not support session ids,
-// it is found by its target.
-type outgoingSession struct {
-	route  *route
-	events Events
-	inbox  *inbox
-}
-
 // early is a message that arrived before its owner was known.
 type early struct {
 	kind    Kind
@@ -154,7 +146,7 @@ func (m *Mapping) Client(sess profiles.Session) *Client {
 	if c.client == nil {
 		c.client = &Client{
 			m: m, c: c,
-			all: make(map[*outgoing]bool), calls: make(map[string]*outgoing), sessions: make(map[string]*outgoingSession),
+			all: make(map[*outgoing]bool), calls: make(map[string]*outgoing), sessions: make(map[string]*clientSession),
 		}
 	}
 	return c.client
@@ -198,24 +190,25 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		sent:  make(chan struct{}),
 	}
 	initialize := msg.Is(MethodInitialize)
-	r, err := c.route(ctx, call, &msg)
+	way, err := c.way(ctx, call, &msg)
 	if err != nil {
 		return nil, err
 	}
-	defer r.release()
-	out.route = r
+	defer func() { c.leave(way) }()
+	out.route = way.route
 
 	c.open(out, initialize)
 	defer c.unregister(out)
 	if initialize {
 		defer c.initialized()
 	}
-	exchange, err := r.lane.Call(ctx, e1.Envelope{
+	exchange, err := way.lane.Call(ctx, e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
 		Extensions: append(extensions(call.Target, call.Session, call.Params), call.Extensions...),
 	})
 	if err != nil {
 		c.opened(out, nil)
+		way.failed = true
 		return nil, err
 	}
 	defer exchange.Close()
@@ -226,8 +219,10 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 
 	env, err := exchange.Recv(ctx)
 	if err != nil {
+		way.failed = ctx.Err() == nil
 		return nil, c.ended(ctx, out, &msg, err)
 	}
+	way.answered = true
 	result := &Result{Octets: slices.Clone(env.Payload), Keeps: profiles.EndToEndOf(env)}
 	_, result.Draining = env.Extensions.Lookup(profiles.ExtDraining)
 	if call.Shared {
@@ -245,7 +240,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 		var response Message
 		if response.Scan(result.Octets) == nil && response.Result() != nil {
 			result.Session = string(id)
-			if err := c.begin(result.Session, call, r, &out.inbox); err != nil {
+			if way.session, err = c.begin(result.Session, call, way.route, &out.inbox); err != nil {
 				return nil, err
 			}
 		}
@@ -283,50 +278,6 @@ func (out *outgoing) answeredBy(octets []byte) error {
 		return profiles.Errorf(profiles.InvalidMCPPayload, "mcpmap: a response with the id of another request")
 	}
 	return nil
-}
-
-// route is a reference-counted lane. It is closed with the last reference, because a closed
-// lane may be reused.
-type route struct {
-	lane  profiles.Lane
-	users atomic.Int32
-}
-
-func (r *route) release() {
-	if r.users.Add(-1) == 0 {
-		_ = r.lane.Close()
-	}
-}
-
-// route returns the lane of a call: the one of its session, else a new one. A call that is
-// alone on its lane keeps it open until the answer, because its cancellation is sent on the
-// same lane. The caller releases the route.
-func (c *Client) route(ctx context.Context, call *Call, msg *Message) (*route, error) {
-	if !msg.Is(MethodInitialize) && (call.Session != "" || !msg.Modern()) {
-		if r := c.sessionRoute(call.Target, call.Session); r != nil {
-			return r, nil
-		}
-	}
-	lane, err := c.c.sess.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := &route{lane: lane}
-	r.users.Add(1)
-	return r, nil
-}
-
-// sessionRoute returns the lane of a session, or nil if the session does not belong to this
-// connection.
-func (c *Client) sessionRoute(target, session string) *route {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.sessions[sessionKey(target, session)]
-	if s == nil {
-		return nil
-	}
-	s.route.users.Add(1)
-	return s.route
 }
 
 func extensions(target, session string, params []string) e1.Extensions {
@@ -397,11 +348,17 @@ func (c *Client) Notify(ctx context.Context, target, session string, octets []by
 			return err
 		}
 	}
-	r := c.sessionRoute(target, session)
-	if r != nil {
-		defer r.release()
+	way, err := c.sessionWay(ctx, target, session)
+	if err != nil {
+		return fmt.Errorf("mcpmap: notification not sent: %w", err)
 	}
-	return c.sendNotification(ctx, r, target, session, nil, octets)
+	if way.route == nil {
+		return c.sendNotification(ctx, nil, target, session, nil, octets)
+	}
+	defer func() { c.leave(way) }()
+	err = c.sendNotification(ctx, way.route, target, session, nil, octets)
+	way.notified, way.failed = err == nil, err != nil
+	return err
 }
 
 // callNamed finds a call by its JSON-RPC id. The caller releases its route.
@@ -435,67 +392,6 @@ func (c *Client) sendNotification(ctx context.Context, r *route, target, session
 		return fmt.Errorf("mcpmap: notification not sent: %w", err)
 	}
 	return nil
-}
-
-// Resume continues a legacy session that was opened on another connection to the same peer.
-// Its messages have a new lane here, and events receives messages of the session that
-// belong to no call. The peer learns of the new connection with the next message of the
-// session, or with swp.mcp.listen.
-func (c *Client) Resume(ctx context.Context, target, session string, events Events) error {
-	lane, err := c.c.sess.Open(ctx)
-	if err != nil {
-		return err
-	}
-	r := &route{lane: lane}
-	return c.begin(session, &Call{Target: target, Events: events}, r, &inbox{limit: c.m.opts.MaxNotificationsDue})
-}
-
-// Leave removes a legacy session on this side. The peer keeps it for a while; swp.mcp.close
-// ends it there.
-func (c *Client) Leave(target, session string) {
-	key := sessionKey(target, session)
-	c.mu.Lock()
-	s := c.sessions[key]
-	delete(c.sessions, key)
-	c.mu.Unlock()
-	if s != nil {
-		s.route.release()
-	}
-}
-
-// begin keeps a session that initialize opened.
-func (c *Client) begin(id string, call *Call, r *route, box *inbox) error {
-	if call.Shared {
-		if err := names(id); err != nil {
-			return err
-		}
-	}
-	key := sessionKey(call.Target, id)
-	c.mu.Lock()
-	old := c.sessions[key]
-	if old != nil && call.Shared {
-		c.mu.Unlock()
-		return profiles.Errorf(profiles.InvalidMCPPayload, "mcpmap: a new session with the name of another")
-	}
-	r.users.Add(1)
-	c.sessions[key] = &outgoingSession{route: r, events: call.Events, inbox: box}
-	c.deliverEarly()
-	c.mu.Unlock()
-	if old != nil {
-		old.route.release()
-	}
-	return nil
-}
-
-// lost is called at the end of the connection.
-func (c *Client) lost() {
-	c.mu.Lock()
-	sessions := c.sessions
-	c.sessions = make(map[string]*outgoingSession)
-	c.mu.Unlock()
-	for _, s := range sessions {
-		s.route.release()
-	}
 }
 
 // IsAnswerStatus reports whether a forwarded JSON-RPC answer can have an HTTP status. The

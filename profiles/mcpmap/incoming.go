@@ -24,6 +24,7 @@ type Asked struct {
 	Message Message
 
 	w     profiles.Responder
+	leave func() // ends the use of the lane on which the answer goes
 	timer *time.Timer
 	once  sync.Once
 }
@@ -42,6 +43,7 @@ func (a *Asked) Answer(octets []byte) error {
 	a.timer.Stop()
 	a.once.Do(func() {
 		err = a.w.Finish(e1.Envelope{MsgType: uint64(Response), Payload: octets})
+		a.leave()
 	})
 	return err
 }
@@ -57,6 +59,7 @@ func (a *Asked) refuse(fault *profiles.Error) {
 		domain := *fault
 		domain.Domain = true
 		a.w.Fail(&domain)
+		a.leave()
 	})
 }
 
@@ -97,7 +100,7 @@ func (c *Client) asked(req *profiles.Request, msg *Message) (took bool, err erro
 	if err != nil {
 		return true, err
 	}
-	a := &Asked{Message: msg.On(slices.Clone(held.Payload)), w: w}
+	a := &Asked{Message: msg.On(slices.Clone(held.Payload)), w: w, leave: c.stay(e.session, held.Lane)}
 	a.timer = time.AfterFunc(c.m.opts.LongIdle, func() {
 		a.refuse(&profiles.Error{Code: profiles.Internal, Detail: detailDeadline, Text: "the client did not answer in time"})
 	})

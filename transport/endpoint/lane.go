@@ -33,6 +33,7 @@ type lane struct {
 	payer  string        // whose place that is
 	late   atomic.Bool   // a handler outlived its exchange: never used again
 	deaf   error         // why no answer can arrive any more; guarded by the session's mu
+	read   func()        // of CloseThen; guarded by the session's mu
 	gone   chan struct{} // closed with the last reference, unless multiplexed
 	ctx    context.Context
 
@@ -73,7 +74,7 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	l := s.ep.lanes.Get().(*lane) //nolint:errcheck // the pool holds nothing else
 	s.mu.Lock()
 	s.lastLane++
-	l.id, l.deaf = s.lastLane, nil
+	l.id, l.deaf, l.read = s.lastLane, nil, nil
 	s.mu.Unlock()
 	l.s, l.stream, l.ours, l.placed = s, stream, own, false
 	l.ctx = s.ctx
@@ -157,8 +158,15 @@ func (l *lane) run() {
 		}
 	}
 	l.out.flush()
-	l.s.failCallsOf(l, ErrNoAnswer)
 	s := l.s
+	s.failCallsOf(l, ErrNoAnswer)
+	s.mu.Lock()
+	read := l.read
+	l.read = nil
+	s.mu.Unlock()
+	if read != nil {
+		read()
+	}
 	if s.conn.Multiplexed() {
 		s.unshare(l)
 	}
@@ -294,6 +302,25 @@ func (l *lane) Close() error {
 		l.release()
 	}
 	return nil
+}
+
+// CloseThen implements profiles.CloseThen. The peer ends its side of a stream when it has read ours.
+func (l *lane) CloseThen(read func()) {
+	if !l.s.conn.Multiplexed() || !l.own.CompareAndSwap(true, false) {
+		read()
+		return
+	}
+	l.s.mu.Lock()
+	over := l.deaf != nil
+	if !over {
+		l.read = read
+	}
+	l.s.mu.Unlock()
+	l.out.closeWrite()
+	l.release()
+	if over {
+		read()
+	}
 }
 
 // Reset resets a stream that was opened here and ends everything in flight on it.

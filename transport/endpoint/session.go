@@ -263,7 +263,7 @@ func (s *Session) sharedLane(ctx context.Context, key uint64) (*lane, error) {
 	}
 	var err error
 	if key == controlKey {
-		l, err = s.openLane(ctx, "", false)
+		l, err = s.openLane(ctx, "")
 	} else {
 		l, err = s.openStream(ctx, "")
 	}

@@ -2,8 +2,10 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/fair"
@@ -27,30 +29,40 @@ func newStreams(conn transport.Conn) *streams {
 	return &streams{conn: bounded, places: fair.NewOwnSlots(bounded.Streams()), turns: fair.NewOwnSlots(1)}
 }
 
-// openStream opens a stream for an identity. It waits until the identity has its turn and the
-// peer permits a stream.
+// streamWait bounds the time for which a message waits for a stream.
+const streamWait = 5 * time.Second
+
+// openStream opens a stream for an identity that needs a place for it. It waits until the identity
+// has its turn and the peer permits a stream, for streamWait at most.
 func (s *Session) openStream(ctx context.Context, who string) (*lane, error) {
 	if s.streams == nil {
-		return s.openLane(ctx, who, false)
+		return s.openLane(ctx, who)
 	}
-	if err := s.wait(ctx, s.streams.places, who); err != nil {
-		return nil, err
+	if places := s.streams.places; places.Try(who) != fair.Taken {
+		var stop context.CancelFunc
+		ctx, stop = s.patience(ctx)
+		defer stop()
+		if err := places.Take(ctx, who); err != nil {
+			return nil, err
+		}
 	}
-	l, err := s.openLane(ctx, who, true)
+	l, err := s.openLane(ctx, who)
 	if err != nil {
 		s.streams.places.Give(who)
+		return nil, err
 	}
-	return l, err
+	l.placed = true
+	return l, nil
 }
 
 // openLane opens a stream for an identity that has a place for it, or needs none.
-func (s *Session) openLane(ctx context.Context, who string, placed bool) (*lane, error) {
+func (s *Session) openLane(ctx context.Context, who string) (*lane, error) {
 	stream, err := s.permitted(ctx, who)
 	if err != nil {
 		return nil, err
 	}
 	l := s.newLane(stream, s.conn.Multiplexed())
-	l.placed, l.payer = placed, who
+	l.payer = who
 	return l, nil
 }
 
@@ -62,22 +74,40 @@ func (s *Session) permitted(ctx context.Context, who string) (transport.Stream, 
 	if stream, err := s.streams.conn.TryOpen(); stream != nil || err != nil {
 		return stream, err
 	}
-	if err := s.wait(ctx, s.streams.turns, who); err != nil {
+	if _, waits := ctx.(waiter); !waits {
+		var stop context.CancelFunc
+		ctx, stop = s.patience(ctx)
+		defer stop()
+	}
+	if err := s.streams.turns.Take(ctx, who); err != nil {
 		return nil, err
 	}
 	defer s.streams.turns.Give(who)
-	return s.conn.Open(ctx)
+	stream, err := s.conn.Open(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return stream, err
 }
 
-// wait takes a place for an identity. It fails at the end of ctx or of the session.
-func (s *Session) wait(ctx context.Context, places *fair.Slots, who string) error {
-	if places.Try(who) == fair.Taken {
-		return nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
-	return places.Take(ctx, who)
+// DetailStreams is the detail of the error of a message that has found no stream.
+const DetailStreams = "streams"
+
+// waiter is the context of one that waits for a stream.
+type waiter struct{ context.Context }
+
+// patience returns a context that ends after streamWait, and with the session.
+func (s *Session) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	late := time.AfterFunc(streamWait, func() { end(s.noStream()) })
+	over := context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })
+	return waiter{ctx}, func() { late.Stop(); over(); end(nil) }
+}
+
+// noStream is the error of one that has waited for a stream for too long.
+func (s *Session) noStream() *profiles.Error {
+	return profiles.Busy(DetailStreams, fmt.Sprintf(
+		"no stream to %s was free for %v; it permits %d, which callers share", s.peer.Identity, streamWait, s.streams.conn.Streams()))
 }
 
 // Streams returns who uses the streams that this side may open; the zero Pool if they have no
@@ -134,18 +164,28 @@ func (s *Session) Control() profiles.Caller {
 	if s.streams != nil {
 		s.streams.places.Bound(s.streams.conn.Streams() - 1)
 	}
-	return (*control)(s)
+	return &common{s, controlKey}
 }
 
-// control is a Session as the result of Control.
-type control Session
+// listenKey is the key of the stream of Listening in Session.shared. No profile has it.
+const listenKey = 1<<64 - 2
+
+// Listening returns the session for calls without an expected end, which wait for messages of the peer.
+// They share a stream, which stays open, so that idle callers hold no streams.
+func (s *Session) Listening() profiles.Caller { return &common{s, listenKey} }
+
+// common makes calls on a stream that they share. Its key is that in Session.shared.
+type common struct {
+	s   *Session
+	key uint64
+}
 
 // Call implements profiles.Caller. The peer may have ended the stream since the last call; then
 // there is another one.
-func (c *control) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
-	s := (*Session)(c)
+func (c *common) Call(ctx context.Context, env e1.Envelope) (profiles.Call, error) {
+	s := c.s
 	for again := true; ; again = false {
-		l, err := s.borrow(ctx, controlKey)
+		l, err := s.borrow(ctx, c.key)
 		if err != nil {
 			return nil, err
 		}

@@ -403,6 +403,10 @@ func (p *Partners) observe(e partner.Event) {
 		p.log.Warn("partner disconnected", append(fields, zap.NamedError("cause", e.Err))...)
 	case partner.Failed:
 		p.log.Warn("partner not reached", append(fields, zap.Error(e.Err))...)
+	case partner.Crowded:
+		streams := e.Up.Session.Streams()
+		p.log.Warn("partner has few streams left", append(fields,
+			zap.Int("streams", streams.Used), zap.Int("limit", streams.Capacity), zap.Any("callers", streams.Most))...)
 	}
 }
 
