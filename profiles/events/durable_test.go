@@ -2,8 +2,10 @@ package events_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,6 +132,79 @@ func TestNameWithoutItsPlaceIsToldTheGap(t *testing.T) {
 	receive(t, sub, "e3", "e4")
 	sub.Close()
 	p.subscribe(t, events.SubscribeOptions{Name: "n"}).Close()
+}
+
+// A repair of a damaged store leaves out events in the middle and at the end.
+func TestST04ReadersAreToldAHoleAndPassIt(t *testing.T) {
+	store := newMemory(t)
+	s := serve(t, "pipe", events.Options{Store: store}, endpoint.Bounds{})
+	s.dial(producer).publish(t, ids(10)...)
+	p := s.dial(subscriber)
+	three := uint64(3)
+	p.subscribe(t, events.SubscribeOptions{Name: "n", After: &three}).Close()
+
+	store.lose(4, 5, 9, 10)
+	s = serve(t, "pipe", events.Options{Store: store}, endpoint.Bounds{}) // as after a restart: nothing is in memory
+	p = s.dial(subscriber)
+	for after, start := range map[uint64]uint64{0: 0, 2: 2, 3: 5, 4: 5, 5: 5, 6: 6, 8: 10, 9: 10, 10: 10} {
+		sub := p.subscribe(t, events.SubscribeOptions{After: &after})
+		if sub.Start() != start {
+			t.Errorf("after %d: starts after %d, want %d", after, sub.Start(), start)
+		}
+		sub.Close()
+	}
+
+	// One that meets the hole on its way goes on after it.
+	var got []string
+	var jumps []uint64
+	for after, last := uint64(0), uint64(0); last < 10; {
+		sub := p.subscribe(t, events.SubscribeOptions{After: &after})
+		if sub.Start() > after {
+			jumps = append(jumps, after, sub.Start())
+			after = sub.Start()
+		}
+		for last = after; last < 10; last = after {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			d, err := sub.Recv(ctx)
+			cancel()
+			if refused, ok := errors.AsType[*profiles.PeerError](err); ok && refused.Code == events.CodeSlowConsumer && refused.Retryable() {
+				break
+			}
+			if err != nil {
+				t.Fatalf("after %d: %v", after, err)
+			}
+			for _, e := range d.Events {
+				got = append(got, string(e.EventID))
+			}
+			after = d.Cursor
+		}
+		sub.Close()
+	}
+	if want := []string{"e0", "e1", "e2", "e5", "e6", "e7"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if want := []uint64{3, 5, 8, 10}; !slices.Equal(jumps, want) {
+		t.Errorf("told the jumps %v, want %v", jumps, want)
+	}
+
+	// So does one of this process.
+	feed := s.bus.Subscribe(nil, &three)
+	if d, err := feed.Recv(t.Context()); err == nil {
+		t.Errorf("the hole is passed over in silence: %+v", d)
+	}
+	if d, err := feed.Recv(t.Context()); err != nil || len(d.Events) == 0 || string(d.Events[0].EventID) != "e5" {
+		t.Errorf("after the hole: %+v, %v", d, err)
+	}
+
+	// A name has no cursor to jump from: its subscriber decides.
+	p.failOpen(t, events.SubscribeOptions{Name: "n"}, events.CodeGap)
+	sub := p.subscribe(t, events.SubscribeOptions{Name: "n", After: &three})
+	receive(t, sub, "e5", "e6", "e7")
+	sub.Close()
+	ten := uint64(10)
+	sub = p.subscribe(t, events.SubscribeOptions{Name: "n", After: &ten})
+	s.dial(producer).publish(t, "more")
+	receive(t, sub, "more")
 }
 
 func TestNewestSubscriptionOfANameTakesOver(t *testing.T) {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"errors"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -40,7 +41,8 @@ func (b *Bus) Subscribe(filter *Filter, after *uint64) *Feed {
 
 // Recv waits for events and returns them. The error is that of ctx, or an *profiles.Error:
 // with an Answer of CodeSlowConsumer if the next events are no longer available, for a
-// failed store, or because the Bus was closed.
+// failed store, or because the Bus was closed. After events that are no longer stored, the
+// next call continues.
 func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
 	f.reader.open()
 	defer f.reader.close()
@@ -58,6 +60,12 @@ func (f *Feed) Recv(ctx context.Context) (Delivery, error) {
 			return Delivery{f.batch.Events, last}, nil
 		}
 		g.free(f.reader.bus)
+		if errors.Is(err, errHole) {
+			b := f.reader.bus
+			if pos, failed := b.held(ctx, f.reader.pos, b.tail.end()); failed == nil {
+				f.reader.pos = pos
+			}
+		}
 		if err != nil {
 			return Delivery{}, err
 		}

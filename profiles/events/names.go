@@ -15,7 +15,7 @@ func (s *subscription) start() error {
 	if s.name == "" && !s.resume {
 		return nil
 	}
-	first, last, err := s.bus.opts.Store.Span(s.ctx, spaceLog, logName)
+	_, last, err := s.bus.opts.Store.Span(s.ctx, spaceLog, logName)
 	if err != nil {
 		return s.failed(err)
 	}
@@ -23,7 +23,9 @@ func (s *subscription) start() error {
 		if s.cursor > last {
 			return domain(profiles.InvalidProfilePayload, CodeInvalidCursor, "there is no such event yet")
 		}
-		s.reader.pos = max(s.cursor, first-1)
+		if s.reader.pos, err = s.bus.held(s.ctx, s.cursor, last); err != nil {
+			return s.failed(err)
+		}
 	}
 	if s.name == "" {
 		return nil
@@ -36,7 +38,7 @@ func (s *subscription) start() error {
 		switch {
 		case version == 0:
 			if !s.resume {
-				if err := s.inherit(first, last); err != nil {
+				if err := s.inherit(last); err != nil {
 					return err
 				}
 			}
@@ -45,8 +47,11 @@ func (s *subscription) start() error {
 			}
 			continue
 		case !s.resume:
-			place, n := binary.Uvarint(stored)
-			if n <= 0 || place > last || place+1 < first {
+			place, whole, err := s.follows(stored, last)
+			switch {
+			case err != nil:
+				return err
+			case !whole:
 				return domain(profiles.NotFound, CodeGap, "what follows the stored cursor is no longer held; choose a cursor")
 			}
 			s.reader.pos = place
@@ -59,9 +64,23 @@ func (s *subscription) start() error {
 	return profiles.Busy("contention", "events: the name is in use by others just now")
 }
 
+// follows decodes a stored cursor. whole says that the event after it is stored, or not
+// published yet.
+func (s *subscription) follows(stored []byte, last uint64) (place uint64, whole bool, err error) {
+	place, n := binary.Uvarint(stored)
+	if n <= 0 || place > last {
+		return 0, false, nil
+	}
+	start, err := s.bus.held(s.ctx, place, last)
+	if err != nil {
+		return 0, false, s.failed(err)
+	}
+	return place, start == place, nil
+}
+
 // inherit continues after the cursor of the same name of the peer, which it used before it
 // asserted its callers.
-func (s *subscription) inherit(first, last uint64) error {
+func (s *subscription) inherit(last uint64) error {
 	if s.peers == "" {
 		return nil
 	}
@@ -69,7 +88,12 @@ func (s *subscription) inherit(first, last uint64) error {
 	if err != nil {
 		return s.failed(err)
 	}
-	if place, n := binary.Uvarint(stored); version != 0 && n > 0 && place <= last && place+1 >= first {
+	if version == 0 {
+		return nil
+	}
+	if place, whole, err := s.follows(stored, last); err != nil {
+		return err
+	} else if whole {
 		s.reader.pos = place
 	}
 	return nil

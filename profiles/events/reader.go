@@ -115,6 +115,26 @@ var errSlow = &profiles.Error{
 	Answer: refusals.Answer(CodeSlowConsumer, "events that are due are no longer held", true),
 }
 
+// held returns the cursor, from a cursor up to that of the last event, after which the first
+// event is stored. It is greater than after if events in between are not stored: their
+// retention has passed, or the repair of a damaged store has left them out. The error is that
+// of the store.
+func (b *Bus) held(ctx context.Context, after, last uint64) (uint64, error) {
+	next := last + 1
+	err := b.opts.Store.Read(ctx, spaceLog, logName, after, func(seq uint64, _ string, _ []byte) bool {
+		next = seq
+		return false
+	})
+	return max(next-1, after), err
+}
+
+// errHole ends a subscription before events that are no longer stored. The confirmation of the
+// next one, after the cursor of the last batch, has the cursor behind them.
+var errHole = &profiles.Error{
+	Code: profiles.RateLimitExceeded, Detail: DetailSlow, Text: "events: the next events are no longer stored", Domain: true, Retryable: true,
+	Answer: refusals.Answer(CodeSlowConsumer, "the next events are no longer stored; subscribe again after the last cursor", true),
+}
+
 // open lets fill be called, until close.
 func (r *reader) open() { r.in = r.bus.tail.join(r.rights.identity, r.filter) }
 
@@ -124,7 +144,7 @@ func (r *reader) close() { r.bus.tail.leave(r.in) }
 func (r *reader) skip(next *waiting) { r.pos = max(r.pos, r.bus.tail.examined(next)) }
 
 // fill adds events until g is full or there are no more. Then it returns what to wait for,
-// and to skip after that. The error is errSlow, or comes from the store or from ctx.
+// and to skip after that. The error is errSlow or errHole, or comes from the store or from ctx.
 func (r *reader) fill(ctx context.Context, g *gather) (next *waiting, err error) {
 	for {
 		n, next, behind := r.bus.tail.read(r.pos, r.in, g.entries[:])
@@ -181,7 +201,7 @@ func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err e
 	err = store.Read(ctx, spaceLog, logName, r.pos, func(seq uint64, _ string, data []byte) bool {
 		var record Record
 		if fault = record.stored(data); seq != r.pos+1 {
-			fault = errSlow
+			fault = errHole
 		}
 		switch {
 		case fault != nil:
@@ -211,7 +231,7 @@ func (r *reader) fillFromStore(ctx context.Context, g *gather) (more bool, err e
 		g.slot, g.held = identity, err == nil
 		return g.held, err
 	case r.pos == before:
-		return false, errSlow // the next events are missing
+		return false, errHole // the last ones
 	}
 	return true, nil
 }

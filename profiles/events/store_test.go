@@ -35,6 +35,7 @@ type memory struct {
 type stored struct {
 	id   string
 	data []byte
+	lost bool // its number stays used
 }
 
 type kept struct {
@@ -82,6 +83,16 @@ func (m *memory) forget(through uint64) {
 	})
 }
 
+// lose leaves out entries by their numbers, as the repair of a damaged store does.
+func (m *memory) lose(numbers ...uint64) {
+	m.update(func() {
+		for _, n := range numbers {
+			delete(m.ids, m.log[n-m.first].id)
+			m.log[n-m.first].lost = true
+		}
+	})
+}
+
 // quotaError is what an engine says of a quota that is used up.
 type quotaError struct{ error }
 
@@ -102,7 +113,7 @@ func (m *memory) Append(_, _, id, _ string, data []byte, _ time.Time, done func(
 			full = true
 		default:
 			seq = m.first + uint64(len(m.log))
-			m.log = append(m.log, stored{id, slices.Clone(data)})
+			m.log = append(m.log, stored{id: id, data: slices.Clone(data)})
 			m.ids[id] = seq
 			m.writes++
 		}
@@ -126,6 +137,10 @@ func (m *memory) Read(ctx context.Context, _, _ string, after uint64, yield func
 		}
 		e := m.log[next-m.first]
 		m.mu.Unlock()
+		if e.lost {
+			after = next
+			continue
+		}
 		octets := slices.Clone(e.data)
 		more := yield(next, e.id, octets)
 		clear(octets)
