@@ -153,6 +153,29 @@ func TestConsumersAttachAtAPartner(t *testing.T) {
 	})
 }
 
+func TestPR15ALostConsumerOfAPartnersTopicCountsForOneDelivery(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, 1, "relay: {backoff: 1ms, max_attempts: 1}\n")
+	_, there := relayPeer(t, b.running, b.addrs[0])
+	here, s := relayPeer(t, a.running, a.addrs[0])
+	c := consumes(t, a, s, here, "b/t", 3)
+	for _, id := range []string{"first", "second", "third"} {
+		if err := publishing(t, there, "t", id, 10); err != nil {
+			t.Fatal(err)
+		}
+		if d := next(t, c); string(d.ID) != id {
+			t.Fatalf("%q came, want %q", d.ID, id)
+		}
+	}
+	s.Close(profiles.OK)
+	becomes(t, there, "first", relay.DeadState)
+	here, s = relayPeer(t, a.running, a.addrs[0])
+	c = consumes(t, a, s, here, "b/t", 3)
+	for _, id := range []string{"second", "third"} {
+		becomesOf(t, there, c, id, relay.Acked)
+	}
+}
+
 // To a partner all consumers here are one peer, with one lane: they share what it holds.
 func TestManyConsumersShareALinkWithoutWaitingForEachOther(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,7 @@ type attempt struct {
 	cancel    context.CancelFunc
 
 	// Guarded by mu of the Service.
+	behind bool // an earlier attempt of the attachment has ended unanswered since
 	over   bool // the outcome is known
 	how    outcome
 	reason string      // of a NACK
@@ -52,6 +53,7 @@ func (at *attempt) make(send func() (profiles.Call, outcome)) {
 	s := at.a.s
 	s.mu.Lock()
 	s.attempts[at.key] = append(s.attempts[at.key], at)
+	at.a.open = append(at.a.open, at)
 	s.mu.Unlock()
 	call, how := send()
 	if call == nil {
@@ -92,9 +94,9 @@ func (at *attempt) publish(payload []byte, ttl, hops uint64) (profiles.Call, out
 		ProfileID: ProfileID, MsgType: TypePublish, Extensions: passage(at.publisher, hops), Payload: m.Append(make([]byte, 0, m.Size())),
 	})
 	if err != nil {
-		return nil, failed
+		return nil, unanswered
 	}
-	return call, failed
+	return call, unanswered
 }
 
 // passage returns the extensions of a delivery: its publisher, and the number of endpoints
@@ -141,7 +143,7 @@ func (at *attempt) run(call profiles.Call) {
 	silent := false
 	if call != nil {
 		env, err := call.Recv(at.ctx)
-		how := failed
+		how := unanswered
 		if err == nil {
 			how = at.read(env)
 		}
@@ -156,11 +158,36 @@ func (at *attempt) run(call profiles.Call) {
 	if s.attempts[at.key] = list; len(list) == 0 {
 		delete(s.attempts, at.key)
 	}
+	at.blame()
 	at.a.free()
 	s.mu.Unlock()
 	state := at.settle()
 	if at.told != nil {
 		at.told(state)
+	}
+}
+
+// blame removes the attempt from those that its consumer holds, and decides whether it has
+// failed if it is unanswered. A consumer that leaves or is silent has worked on the first
+// delivery that it holds, if it works in order: that attempt has failed. Those behind it were
+// not made, so that the fault of a consumer or of its connection is charged to one delivery
+// and not to all. The end of this process is the fault of none. The caller holds mu.
+func (at *attempt) blame() {
+	a := at.a
+	first := len(a.open) > 0 && a.open[0] == at
+	a.open = slices.DeleteFunc(a.open, func(other *attempt) bool { return other == at })
+	if at.how != unanswered {
+		return
+	}
+	at.reason = reasonDetached // a partner that has custody decides in the same way
+	switch {
+	case !first || at.behind || a.s.ctx.Err() != nil:
+		at.how = unmade
+	default:
+		at.how = failed
+		for _, other := range a.open {
+			other.behind = true
+		}
 	}
 }
 
@@ -180,8 +207,11 @@ func (at *attempt) read(env *e1.Envelope) outcome {
 		if m.Decode(env.Payload) != nil {
 			return failed
 		}
-		if at.reason = string(m.Reason); !m.Retryable {
+		switch at.reason = string(m.Reason); {
+		case !m.Retryable:
 			return refused
+		case at.reason == reasonDetached:
+			return unanswered
 		}
 	case TypeStatus:
 		// A consumer that is a relay answers so if it has the delivery already.

@@ -77,6 +77,65 @@ func TestPR15WhatIsNeverProcessedDies(t *testing.T) {
 	}
 }
 
+// A consumer holds eight deliveries, works on one after the other, and ends with one of them
+// each time.
+func TestPR15ALostConsumerCountsForTheDeliveryThatItWorkedOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		const tries = 3
+		s := serve(t, kind, relay.Options{MaxAttempts: tries})
+		heard := newNotices(true)
+		p := s.dialWith(publisher, relay.Options{Notice: heard.notice})
+		held := []string{"poison", "b", "c", "d", "e", "f", "g", "h"}
+		for _, id := range held {
+			p.publish("orders", id)
+		}
+		for try := range tries {
+			gone := s.dial(consumer)
+			c := gone.consume("orders", len(held))
+			for {
+				d, err := c.Recv(t.Context())
+				if err != nil {
+					t.Fatalf("try %d: %v", try, err)
+				}
+				if string(d.ID) == "poison" {
+					break
+				}
+				ack(t, d)
+			}
+			synctest.Wait() // what is behind it has come, too
+			gone.leave()
+			time.Sleep(time.Minute) // longer than the pause
+			synctest.Wait()
+		}
+		if list := heard.all(); len(list) != 1 || string(list[0].DeliveryID) != "poison" || list[0].Reason != relay.MaxAttempts {
+			t.Errorf("dead: %+v, want the one that ended its consumers", list)
+		}
+		p.wantStatus("poison", relay.DeadState, tries)
+		for _, id := range held[1:] {
+			p.wantStatus(id, relay.Acked, 1)
+		}
+	})
+}
+
+// A consumer that does not answer is charged to one delivery at a time, because those behind
+// it may not have been its turn.
+func TestPR15SilenceCountsForOneDeliveryAtATime(t *testing.T) {
+	inBubble(t, func(t *testing.T, kind string) {
+		s := serve(t, kind, relay.Options{MaxAttempts: 2, Backoff: time.Hour})
+		p := s.dial(publisher)
+		for _, id := range []string{"a", "b", "c"} {
+			p.publish("orders", id)
+		}
+		c := s.dial(consumer).consume("orders", 3)
+		receive(t, c, "a")
+		time.Sleep(31 * time.Second) // the ack timeout
+		synctest.Wait()
+		p.wantStatus("a", relay.Retry, 2)
+		p.wantStatus("b", relay.Queued, 1)
+		p.wantStatus("c", relay.Queued, 1)
+	})
+}
+
 // take returns what came since the last time.
 func (r *raw) take() (list []arrival) {
 	r.mu.Lock()

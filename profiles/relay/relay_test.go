@@ -45,18 +45,20 @@ func TestRelay0001AConsumerThatDropsGetsItAgain(t *testing.T) {
 		synctest.Wait()
 		p.wantStatus("one", relay.Retry, 2)
 
+		p.wantStatus("two", relay.Queued, 1) // it was the turn of the first
+
 		again := s.dial(consumer)
 		c = again.consume("orders", 0)
+		d := receive(t, c, "two")
 		nothing(t, c) // the first backoff
 		time.Sleep(time.Second)
 		ack(t, receive(t, c, "one"))
-		d := receive(t, c, "two")
 
 		// Nor is what was detached from forgotten.
 		c.Close()
 		ack(t, d)
 		synctest.Wait()
-		p.wantStatus("two", relay.Acked, 2)
+		p.wantStatus("two", relay.Acked, 1)
 		c = again.consume("orders", 0)
 		time.Sleep(time.Hour)
 		nothing(t, c)

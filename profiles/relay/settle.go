@@ -12,13 +12,14 @@ import (
 type outcome uint8
 
 const (
-	failed    outcome = iota // to be retried
-	processed                // processed by the consumer
-	refused                  // refused; a retry is useless
-	unmade                   // was not sent
-	unread                   // was not sent: the Store cannot read its data, now or permanently
-	overdue                  // was not sent: the delivery has expired
-	denied                   // was not sent: its publisher may do nothing now
+	failed     outcome = iota // to be retried
+	processed                 // processed by the consumer
+	refused                   // refused; a retry is useless
+	unanswered                // the consumer has left, or was silent: failed or unmade, see attempt.blame
+	unmade                    // was not sent, or it was not its turn
+	unread                    // was not sent: the Store cannot read its data, now or permanently
+	overdue                   // was not sent: the delivery has expired
+	denied                    // was not sent: its publisher may do nothing now
 )
 
 // endLease ends the lease of a delivery after an attempt. It waits for the Store, and
