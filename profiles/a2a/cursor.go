@@ -184,12 +184,13 @@ func (c *cursor) due() ([]tailEvent, *ending, error) {
 	return events, e, err
 }
 
-// read reads the next Events from the store. A fault after them is found by the next read.
+// read reads the next Events from the store, up to a fault or a hole in their numbers, which
+// the next read finds.
 func (c *cursor) read(last uint64) (events []tailEvent, err error) {
 	err = retry(c.ctx, func() error {
 		size := 0
 		err := c.t.s.opts.Store.Read(c.ctx, spaceEvents, c.t.run, c.next-1, func(seq uint64, _ string, data []byte) bool {
-			if seq > last {
+			if seq > last || len(events) > 0 && seq != events[len(events)-1].seq+1 {
 				return false
 			}
 			events = append(events, tailEvent{seq, bytes.Clone(data)})

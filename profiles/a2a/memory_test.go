@@ -321,11 +321,14 @@ func (m *memory) Span(_ context.Context, space, name string) (first, last uint64
 }
 
 // trim forgets the first entries of every log.
-func (d *disk) trim(through uint64) {
+func (d *disk) trim(through uint64) { d.lose(1, through) }
+
+// lose removes the entries of all logs with numbers from first to last.
+func (d *disk) lose(first, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.logs {
-		l.entries = slices.DeleteFunc(l.entries, func(e logEntry) bool { return e.seq <= through })
+		l.entries = slices.DeleteFunc(l.entries, func(e logEntry) bool { return first <= e.seq && e.seq <= last })
 	}
 }
 

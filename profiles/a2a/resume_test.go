@@ -239,6 +239,26 @@ func TestWhatIsNoLongerHeldIsSaid(t *testing.T) {
 	})
 }
 
+// The repair of a damaged store leaves out Events between others.
+func TestST04AHoleBetweenEventsIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		s := service(t, a2a.Options{Store: d.open(t), Workers: kinds(counting(5), "k")})
+		p := script(t, s, alice)
+		p.send(task("t", "k", ""))
+		for range 6 {
+			p.next()
+		}
+		d.lose(3, 4)
+		p.send(task("t", "k", ""), number(a2a.ExtResume, 1))
+		p.want(
+			message{Type: 3, Seq: 2, ID: "t", Message: "2"},
+			message{Type: 3, Seq: 5, First: 5, ID: "t", Message: "5"},
+			message{Type: 4, Seq: 5, ID: "t", OK: true},
+		)
+	})
+}
+
 func TestRetentionEndsAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorker()
