@@ -115,10 +115,9 @@ var errSlow = &profiles.Error{
 	Answer: refusals.Answer(CodeSlowConsumer, "events that are due are no longer held", true),
 }
 
-// held returns the cursor, from a cursor up to that of the last event, after which the first
-// event is stored. It is greater than after if events in between are not stored: their
-// retention has passed, or the repair of a damaged store has left them out. The error is that
-// of the store.
+// held returns the first cursor, between two cursors, with a stored event after it. It is
+// greater than after if events in between are not stored: their retention has passed, or the
+// repair of a damaged store has left them out. The error comes from the store.
 func (b *Bus) held(ctx context.Context, after, last uint64) (uint64, error) {
 	next := last + 1
 	err := b.opts.Store.Read(ctx, spaceLog, logName, after, func(seq uint64, _ string, _ []byte) bool {
@@ -132,7 +131,7 @@ func (b *Bus) held(ctx context.Context, after, last uint64) (uint64, error) {
 // next one, after the cursor of the last batch, has the cursor behind them.
 var errHole = &profiles.Error{
 	Code: profiles.RateLimitExceeded, Detail: DetailSlow, Text: "events: the next events are no longer stored", Domain: true, Retryable: true,
-	Answer: refusals.Answer(CodeSlowConsumer, "the next events are no longer stored; subscribe again after the last cursor", true),
+	Answer: refusals.Answer(CodeSlowConsumer, "the next events are no longer stored", true),
 }
 
 // open lets fill be called, until close.

@@ -45,7 +45,7 @@ type attachment struct {
 	seat   *seat
 	stays  func() bool // of profiles.OnDraining
 	outbox []*item
-	open   []*attempt // that are not settled, in the order of their deliveries
+	open   []*attempt // those without an outcome, in the order of their deliveries
 	over   bool
 
 	checked time.Time // time of the last check of Access; used by run only
