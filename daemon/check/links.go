@@ -97,7 +97,7 @@ func (p *Plan) transit(c *config.Config) {
 	for i, rule := range c.Access.Rules {
 		alone := func(rule config.AccessRule) *access.Policy {
 			rule.For = nil // who may assert a caller may transit, too
-			policy, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}}, time.Now())
+			policy, err := guard.NewPolicy(&config.Access{Rules: []config.AccessRule{rule}, Named: c.Access.Named}, time.Now())
 			if err != nil {
 				return nil // reported by Read
 			}

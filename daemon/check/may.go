@@ -226,6 +226,9 @@ func (a *Answer) decide(c *config.Config, policy *access.Policy) {
 	if a.Open {
 		return
 	}
+	if slices.Contains(c.Access.Named, profiles.Link(a.Identity)) && !a.Allowed {
+		a.Notes = append(a.Notes, "its entry in partners has named_only, so of the rules only those apply to it that name its identity in full")
+	}
 	for _, m := range d.Nearest {
 		near := NearRule{RuleText: *named(section, m.Rule, entry(m.Rule))}
 		for key, missed := range map[string]bool{"identity": m.Identity, "for": m.For, "operation": m.Operation, "name": m.Name} {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -18,12 +20,13 @@ type Permissions struct {
 	Identity string       `json:"identity"`
 	Denied   bool         `json:"denied"` // it cannot connect; the lists are empty
 	Rules    []Permission `json:"rules"`
-	AgentIDs []string     `json:"agent_ids"`   // patterns of agent_ids that it may use
-	Servers  []string     `json:"mcp_servers"` // servers with any right
-	Methods  []string     `json:"rpc_methods"` // built-in and of backends
-	Kinds    []string     `json:"a2a_kinds"`   // of workers
-	Cards    []string     `json:"agent_cards"` // configured cards
-	Tools    []string     `json:"tools"`       // configured tools, by tool_id
+	Withheld []Permission `json:"withheld,omitempty"` // rules with wildcards that do not apply, because partners.<name>.named_only is set
+	AgentIDs []string     `json:"agent_ids"`          // patterns of agent_ids that it may use
+	Servers  []string     `json:"mcp_servers"`        // servers with any right
+	Methods  []string     `json:"rpc_methods"`        // built-in and of backends
+	Kinds    []string     `json:"a2a_kinds"`          // of workers
+	Cards    []string     `json:"agent_cards"`        // configured cards
+	Tools    []string     `json:"tools"`              // configured tools, by tool_id
 
 	// MCPTools are the patterns of SERVER/TOOL that it may call. Only the servers know
 	// their tools.
@@ -69,6 +72,9 @@ func As(c *config.Config, identity string) (*Permissions, error) {
 		p.Rules = append(p.Rules, Permission{rule.For, orAny(rule.Profile), orAny(rule.Operation), orAny(rule.Name)})
 	}
 	p.AgentIDs = append(p.AgentIDs, grants.AgentIDs...)
+	if err := p.withhold(c, grants.Rules); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
 		if policy.Reaches(identity, "mcp", name) {
 			p.Servers = append(p.Servers, name)
@@ -115,6 +121,25 @@ func As(c *config.Config, identity string) (*Permissions, error) {
 		}
 	}
 	return p, nil
+}
+
+// withhold lists the rules that would apply to the identity besides those that do, without named_only.
+func (p *Permissions) withhold(c *config.Config, apply []access.Rule) error {
+	if !slices.Contains(c.Access.Named, profiles.Link(p.Identity)) {
+		return nil
+	}
+	everybody := c.Access
+	everybody.Named = nil
+	policy, err := guard.NewPolicy(&everybody, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, rule := range policy.For(p.Identity).Rules {
+		if !slices.ContainsFunc(apply, func(r access.Rule) bool { return reflect.DeepEqual(r, rule) }) {
+			p.Withheld = append(p.Withheld, Permission{rule.For, orAny(rule.Profile), orAny(rule.Operation), orAny(rule.Name)})
+		}
+	}
+	return nil
 }
 
 // addTools adds the patterns of a rule that allows calls of MCP tools of a server or

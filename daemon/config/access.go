@@ -19,6 +19,8 @@ type Access struct {
 	Rules  []AccessRule `yaml:"rules"`
 	Agents []AgentRule  `yaml:"agents"`
 	Deny   Denials      `yaml:"deny"` // who may do nothing
+
+	Named List `yaml:"-"` // identities of partners to which rules with wildcards do not apply
 }
 
 // AccessRule allows what all of its patterns match. A list that is empty

@@ -34,7 +34,8 @@ func (j *Joined) Entry(indent string) string {
 	return indent + j.Name + ":\n" +
 		indent + "  identity: " + j.Identity + "\n" +
 		indent + "  addresses: [" + strings.Join(addresses, ", ") + "]\n" +
-		indent + "  trust: [" + j.Trust + "]\n"
+		indent + "  trust: [" + j.Trust + "]\n" +
+		indent + "  named_only: true   # of the rules, only those that name it\n"
 }
 
 // Rule returns the line for access.rules.
@@ -72,7 +73,8 @@ func Join(file string, text []byte, j Joined) ([]byte, error) {
 		return nil, j.byHand(file, fmt.Errorf("its layout is not understood"))
 	}
 	rest := *after
-	rest.Partners, rest.Access.Rules, rest.Places = before.Partners, before.Access.Rules, before.Places // lines have moved
+	rest.Partners, rest.Access.Rules, rest.Access.Named = before.Partners, before.Access.Rules, before.Access.Named
+	rest.Places = before.Places // lines have moved
 	if !reflect.DeepEqual(&rest, before) {
 		return nil, j.byHand(file, fmt.Errorf("its layout is not understood"))
 	}

@@ -23,6 +23,11 @@ func changed(at string, old, now reflect.Value) (keys []string) {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			keys = append(keys, changed(join(at, name), old.Field(fields[name]), now.Field(fields[name]))...)
 		}
+		for i := range old.NumField() {
+			if a, b := old.Field(i), now.Field(i); at != "" && len(keys) == 0 && old.Type().Field(i).Tag.Get("yaml") == "-" && len(changed(at, a, b)) > 0 {
+				return []string{at} // it follows from keys of another section
+			}
+		}
 		return keys
 	case old.Kind() == reflect.Map && hasKeys(old.Type().Elem()):
 		return changedEntries(at, old, now)

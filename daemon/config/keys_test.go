@@ -27,6 +27,11 @@ func TestChangedNamesFieldsAndEntries(t *testing.T) {
 	if got := Changed(old, old); len(got) != 0 {
 		t.Errorf("of the same: %q", got)
 	}
+	now = Default()
+	now.Access.Named = List{"spiffe://b.example/swpd"} // from partners, and in force with access
+	if got := Changed(Default(), now); !slices.Equal(got, []string{"access"}) {
+		t.Errorf("with a partner that rules have to name: %q", got)
+	}
 }
 
 func TestWithTakesKeysAndLeavesTheRest(t *testing.T) {

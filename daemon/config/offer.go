@@ -65,8 +65,8 @@ func (r PartnerRule) MarshalJSON() ([]byte, error) {
 type NewPartner struct {
 	Identity   string
 	Addresses  []string
-	Trust      string // file, relative to the directory
-	Allow      []PartnerRule
+	Trust      string        // file, relative to the directory
+	Allow      []PartnerRule // and nothing else, unless a rule names the identity
 	ValidUntil string
 	ReviewBy   string
 }
@@ -89,6 +89,7 @@ func (p *NewPartner) Text() []byte {
 			fmt.Fprintf(&b, "  - %s\n", quoted(r))
 		}
 	}
+	b.WriteString("named_only: true # rules for everybody, or for a pattern, do not apply to it\n")
 	for _, date := range [][2]string{{"valid_until", p.ValidUntil}, {"review_by", p.ReviewBy}} {
 		if date[1] != "" {
 			fmt.Fprintf(&b, "%s: %s\n", date[0], date[1])

@@ -45,7 +45,8 @@ type Partner struct {
 	ErrorFrames bool         `yaml:"error_frames"`
 	Hints       Hints        `yaml:"hints"`
 
-	Allow      []PartnerRule `yaml:"allow"` // what it may do here, besides access.rules
+	Allow      []PartnerRule `yaml:"allow"`      // what it may do here, besides access.rules
+	NamedOnly  bool          `yaml:"named_only"` // of access, only rules apply to it that name its identity in full
 	State      string        `yaml:"state" choice:"active,suspended,revoked"`
 	ValidUntil Date          `yaml:"valid_until"`
 	ReviewBy   Date          `yaml:"review_by"`

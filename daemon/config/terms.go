@@ -126,6 +126,9 @@ func (c *Config) admit() {
 			continue // a problem, and no pattern
 		}
 		who := List{one.Identity}
+		if one.NamedOnly {
+			c.Access.Named = append(c.Access.Named, one.Identity)
+		}
 		for i, r := range one.Allow {
 			c.Access.Rules = append(c.Access.Rules, AccessRule{
 				Identity: who, For: r.For, Profile: r.Profile, Operation: r.Operation, Name: r.Name, Key: fmt.Sprintf("%s.allow[%d]", key, i),

@@ -39,6 +39,10 @@ type Options struct {
 	Rules  []Rule
 	Agents []Agents
 	Deny   []Denial // takes precedence over rules
+
+	// Named are identities to which only those entries of Rules and Agents apply that name them
+	// without wildcards. Deny applies to them as to all.
+	Named []string
 }
 
 // Denial lets identities do nothing.
@@ -74,6 +78,13 @@ type agents struct {
 // position.
 func New(o Options) (*Policy, error) {
 	p := &Policy{}
+	if len(o.Named) > 0 {
+		p.rules.named = make(map[string]bool, len(o.Named))
+		for _, identity := range o.Named {
+			p.rules.named[identity] = true
+		}
+		p.agents.named = p.rules.named
+	}
 	var err error
 	for i, source := range o.Rules {
 		r := &rule{number: i, source: source}

@@ -345,3 +345,41 @@ func TestForNamesAssertedCallers(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestRulesWithWildcardsDoNotApplyToTheNamed(t *testing.T) {
+	rules := []Rule{{Identity: []string{"**"}, Profile: []string{"rpc"}}, {Identity: []string{"a", "x*"}, Profile: []string{"mcp"}}}
+	o := Options{
+		Rules: rules, Agents: []Agents{{Identity: []string{"**"}, AgentIDs: []string{"any"}}, {Identity: []string{"a"}, AgentIDs: []string{"its"}}},
+		Deny: []Denial{{Identity: []string{"x*"}}}, Named: []string{"a", "xa"},
+	}
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		identity, profile string
+		want              bool
+	}{
+		{"a", "rpc", false}, {"a", "mcp", true}, {"b", "rpc", true}, {"b", "mcp", false}, {"xa", "mcp", false},
+		{profiles.OnBehalf("a", "caller"), "rpc", false}, {profiles.OnBehalf("a", "caller"), "mcp", true},
+	} {
+		if got := p.Allowed(c.identity, c.profile, "o", "n"); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if got := p.Decide(c.identity, c.profile, "o", "n").Allowed; got != c.want {
+			t.Errorf("%+v: decided %v", c, got)
+		}
+		if got := p.Reaches(c.identity, c.profile, "n"); got != c.want {
+			t.Errorf("%+v: reaches %v", c, got)
+		}
+	}
+	if n := len(p.For("a").Rules); n != 1 {
+		t.Errorf("%d rules are for a, want 1", n)
+	}
+	if p.MayUse("a", "any") || !p.MayUse("a", "its") || !p.MayUse("b", "any") || p.DecideUse("a", "any").Allowed {
+		t.Error("the agent_ids of a pattern are for a as well")
+	}
+	if !p.Denied("xa") {
+		t.Error("a denial with a wildcard does not apply")
+	}
+}

@@ -52,7 +52,7 @@ func (p *Policy) decide(identity, profile, operation string, named func(patterns
 		e := &p.rules.all[i]
 		r := e.value
 		m := Miss{
-			Rule: r.number, Identity: !e.identity.match(link), For: !r.is(who), Profile: !r.profile.orAll(profile),
+			Rule: r.number, Identity: !p.rules.matches(e, link), For: !r.is(who), Profile: !r.profile.orAll(profile),
 			Operation: !r.operation.orAll(operation), Name: !named(r.name),
 		}
 		switch {
@@ -77,7 +77,7 @@ func (p *Policy) decide(identity, profile, operation string, named func(patterns
 func (p *Policy) DecideUse(identity, agentID string) Decision {
 	d := Decision{Rule: -1, Deny: p.denial(identity)}
 	for i := range p.agents.all {
-		if e := &p.agents.all[i]; d.Rule < 0 && e.identity.match(profiles.Link(identity)) && e.value.ids.match(agentID) {
+		if e := &p.agents.all[i]; d.Rule < 0 && p.agents.matches(e, profiles.Link(identity)) && e.value.ids.match(agentID) {
 			d.Rule = i
 		}
 	}

@@ -8,6 +8,7 @@ import (
 // index finds the entries for an identity: exact identities by lookup, so that thousands of
 // them cost nothing, and patterns with wildcards one by one.
 type index[T any] struct {
+	named map[string]bool // identities to which patterns with wildcards do not apply
 	all   []entry[T]
 	wild  []entry[T] // entries with only their wildcard identities
 	exact map[string][]T
@@ -53,6 +54,9 @@ func (x *index[T]) of(identity string) iter.Seq[T] {
 				return
 			}
 		}
+		if x.named[identity] {
+			return
+		}
 		for i := range x.wild {
 			if x.wild[i].identity.match(identity) && !yield(x.wild[i].value) {
 				return
@@ -61,11 +65,19 @@ func (x *index[T]) of(identity string) iter.Seq[T] {
 	}
 }
 
+// matches reports whether an entry is for an identity.
+func (x *index[T]) matches(e *entry[T], identity string) bool {
+	if x.named[identity] {
+		return e.identity.name(identity)
+	}
+	return e.identity.match(identity)
+}
+
 // list returns the values for an identity in the order they were added.
 func (x *index[T]) list(identity string) []T {
 	var found []T
 	for i := range x.all {
-		if x.all[i].identity.match(identity) {
+		if x.matches(&x.all[i], identity) {
 			found = append(found, x.all[i].value)
 		}
 	}

@@ -100,6 +100,16 @@ func (l patterns) match(name string) bool {
 	return false
 }
 
+// name reports whether one of the patterns is the name itself, without wildcards.
+func (l patterns) name(name string) bool {
+	for _, p := range l {
+		if !p.wild && p.text == name {
+			return true
+		}
+	}
+	return false
+}
+
 func (l patterns) begins(name string) bool {
 	for _, p := range l {
 		if p.begins(name) {

@@ -153,7 +153,7 @@ func (g *Guard) Collectors() []prometheus.Collector { return []prometheus.Collec
 // NewPolicy compiles the access rules of a configuration, with the denials that are in force
 // at a time.
 func NewPolicy(a *config.Access, now time.Time) (*access.Policy, error) {
-	var o access.Options
+	o := access.Options{Named: a.Named}
 	for _, d := range a.DeniedAt(now) {
 		o.Deny = append(o.Deny, access.Denial{Identity: d.Identity, For: d.For})
 	}

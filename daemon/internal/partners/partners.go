@@ -283,7 +283,7 @@ func (p *Partners) tell(barred map[string]bar) {
 
 // sameLink reports whether a link for entry a can stay for entry b.
 func sameLink(a, b config.Partner) bool {
-	b.Queue, b.Allow, b.State, b.ValidUntil, b.ReviewBy, b.Pinned = a.Queue, a.Allow, a.State, a.ValidUntil, a.ReviewBy, a.Pinned
+	b.Queue, b.Allow, b.NamedOnly, b.State, b.ValidUntil, b.ReviewBy, b.Pinned = a.Queue, a.Allow, a.NamedOnly, a.State, a.ValidUntil, a.ReviewBy, a.Pinned
 	return reflect.DeepEqual(a, b)
 }
 

@@ -337,6 +337,9 @@ func printPermissions(out io.Writer, p *check.Permissions, by basis, address str
 		}
 		row("may\tprofile %s\toperation %s\tname %s%s", strings.Join(r.Profile, " "), strings.Join(r.Operation, " "), strings.Join(r.Name, " "), who)
 	}
+	for _, r := range p.Withheld {
+		row("not for it\tprofile %s\toperation %s\tname %s\tits entry in partners has named_only", strings.Join(r.Profile, " "), strings.Join(r.Operation, " "), strings.Join(r.Name, " "))
+	}
 	if len(p.Rules) == 0 {
 		row("may\tnothing but what is open to every peer: no rule is for this identity")
 	}
