@@ -40,6 +40,10 @@ type Invitation struct {
 	Offers    []config.PartnerRule `json:"offers"`    // what the invited endpoint may do there
 	Until     time.Time            `json:"until"`     // it is not accepted after that
 
+	// Invited is the identity of the endpoint that is invited: another one may not accept. Empty if the
+	// inviting operator has not said it.
+	Invited string `json:"invited,omitempty"`
+
 	// Answers is the fingerprint of the invitation to which this one is the reply; empty for a
 	// first one.
 	Answers string `json:"answers,omitempty"`
@@ -116,7 +120,7 @@ func (i *Invitation) check() error {
 	if len(i.Addresses) > maxAddresses || len(i.Offers) > maxOffers {
 		return fmt.Errorf("has more than %d addresses or %d offers", maxAddresses, maxOffers)
 	}
-	texts := []string{i.ID, i.Name, i.Identity, i.Answers}
+	texts := []string{i.ID, i.Name, i.Identity, i.Invited, i.Answers}
 	texts = append(texts, i.Addresses...)
 	for _, r := range i.Offers {
 		for _, list := range [][]string{r.For, r.Profile, r.Operation, r.Name} {

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/daemon/claims"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/part"
@@ -69,17 +70,40 @@ type bundles struct {
 	anchors  string                    // content, to detect changes
 	vouching []Anchor
 	lists    Lists
+	partners []claims.Partner
 }
 
 // list returns all trust anchors.
 func (l *loaded) list() []Anchor { return slices.Concat(l.vouching, l.partners.vouching) }
 
-// with returns a copy with other bundles.
+// with returns a copy with other bundles. An authority of a partner never vouches for a name that is
+// claimed here, also if the entry of the partner has that name: the common trust anchors do.
 func (l *loaded) with(b bundles) *loaded {
 	next := *l
-	next.partners, next.Bundles = b, b.pools
+	next.partners, next.Bundles = b, maps.Clone(b.pools)
+	names := l.claims(&b)
+	for i := range names.Partners {
+		if p := &names.Partners[i]; names.Refuse(p) != nil {
+			delete(next.Bundles, p.Identity)
+		}
+	}
 	next.CRLs = slices.Concat(l.lists, b.lists).CRLs()
 	return &next
+}
+
+// claims returns the names that are claimed here, with partners.
+func (l *loaded) claims(b *bundles) *claims.Registry {
+	r := &claims.Registry{Self: l.identity, Partners: b.partners}
+	for _, a := range l.vouching {
+		r.Authorities = append(r.Authorities, a.cert)
+	}
+	return r
+}
+
+// Claims returns the names that are claimed here.
+func (c *Credentials) Claims() *claims.Registry {
+	l := c.current.Load()
+	return l.claims(&l.partners)
 }
 
 // FilesOf returns the files of a configuration.
@@ -196,6 +220,9 @@ func Section(prepare part.Prepare, state func() string) part.Section {
 // Prepare reads the certificate of this endpoint, and the common trust anchors.
 func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
 	l, err := c.readOwn(conf)
+	if err == nil {
+		err = l.claims(&c.current.Load().partners).Check()
+	}
 	if err != nil {
 		return part.Change{}, err
 	}
@@ -231,6 +258,9 @@ func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (chang
 		return nil, err
 	}
 	theirs, err := c.readBundles(conf, next)
+	if err == nil {
+		err = c.current.Load().claims(&theirs).Check()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -248,14 +278,14 @@ func (c *Credentials) read(conf *config.Config) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := NotSelf(conf.Partners, l.identity); err != nil {
-		return nil, err
-	}
 	next, err := c.endpointsOf(conf.Partners)
 	if err != nil {
 		return nil, err
 	}
 	theirs, err := c.readBundles(conf.Partners, next)
+	if err == nil {
+		err = l.claims(&theirs).Check()
+	}
 	c.endpoints.replace(next)
 	return l.with(theirs), err
 }
@@ -313,10 +343,14 @@ func (l *loaded) readPair(f Files, now time.Time) error {
 func CheckBundles(conf *config.Config) error {
 	c := &Credentials{kept: filepath.Join(conf.Data, "bundles")}
 	next, err := c.endpointsOf(conf.Partners)
-	if err == nil {
-		_, err = c.readBundles(conf.Partners, next)
+	if err != nil {
+		return err
 	}
-	return err
+	theirs, err := c.readBundles(conf.Partners, next)
+	if err != nil {
+		return err
+	}
+	return new(loaded).claims(&theirs).Check()
 }
 
 // endpointsOf returns the bundle endpoints of partners, by name.
@@ -379,6 +413,16 @@ func (c *Credentials) readBundles(conf config.Partners, next map[string]*endpoin
 		b.lists = append(b.lists, lists...)
 		b.anchors += "\n" + octets
 	}
+	for _, name := range slices.Sorted(maps.Keys(conf)) {
+		p := conf[name]
+		one := claims.Partner{Name: name, Identity: p.Identity, Common: b.pools[p.Identity] == nil, Source: strings.TrimSpace(p.Bundle.Source + " " + p.Bundle.URL)}
+		for _, a := range b.vouching {
+			if a.partner == name {
+				one.Authorities = append(one.Authorities, a.cert)
+			}
+		}
+		b.partners = append(b.partners, one)
+	}
 	return b, nil
 }
 
@@ -411,18 +455,11 @@ func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets
 
 // NotSelf refuses a partner that has the identity of this endpoint.
 func NotSelf(conf config.Partners, self string) error {
+	r := claims.Registry{Self: self}
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
-		if conf[name].Identity == self {
-			return fmt.Errorf("partners.%s.identity: %s is the identity of this endpoint; use that of the partner, as its swpd check prints it%s", name, self, development(self))
+		if err := r.Refuse(&claims.Partner{Name: name, Identity: conf[name].Identity, Common: true}); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// development is the advice for certificates that all have the same name.
-func development(identity string) string {
-	if !strings.HasPrefix(identity, "spiffe://localhost/") {
-		return ""
-	}
-	return "; certificates for development are told apart by swpd init --name spiffe://example.org/swpd"
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/check"
+	"github.com/slimwire/swp/daemon/claims"
 	"github.com/slimwire/swp/daemon/config"
 )
 
@@ -30,7 +31,7 @@ func (s *setup) findPartners(n *config.New) ([]*neighbour, error) {
 	for _, arg := range s.partners {
 		p, err := readNeighbour(arg)
 		if err == nil {
-			err = p.besides(n)
+			err = p.besides(n, list)
 		}
 		if err == nil && slices.ContainsFunc(list, func(other *neighbour) bool { return other.name == p.name }) {
 			err = fmt.Errorf("another partner is named %s; name this one with NAME=", p.name)
@@ -84,7 +85,7 @@ func nameOf(identity string) string {
 }
 
 // besides refuses what two endpoints on a machine cannot share.
-func (p *neighbour) besides(n *config.New) error {
+func (p *neighbour) besides(n *config.New, others []*neighbour) error {
 	unknown := unreachable(n)
 	switch {
 	case unknown != nil && len(p.bundle.Addresses) == 0:
@@ -94,6 +95,9 @@ func (p *neighbour) besides(n *config.New) error {
 	}
 	if p.bundle.Identity == n.Identity {
 		return fmt.Errorf("it has the identity %s, too; choose another with --name, such as spiffe://beta.example/swpd", n.Identity)
+	}
+	if err := p.claims(n, others); err != nil {
+		return fmt.Errorf("%w; or choose another --name", err)
 	}
 	if p.conf == nil {
 		for _, a := range n.Listen {
@@ -112,6 +116,32 @@ func (p *neighbour) besides(n *config.New) error {
 	}
 	if n.Admin == p.conf.Admin.Address && n.Admin != config.AdminOff && !strings.HasSuffix(n.Admin, ":0") {
 		return fmt.Errorf("its admin listener is on %s, too; choose another with --admin", n.Admin)
+	}
+	return nil
+}
+
+// claims refuses an identity that is claimed at the other end. The authorities of the new endpoint are
+// not made yet: they are others than all that there are.
+func (p *neighbour) claims(n *config.New, others []*neighbour) error {
+	here := claims.Registry{Self: n.Identity}
+	for _, other := range others {
+		here.Partners = append(here.Partners, claims.Partner{Name: other.name, Identity: other.bundle.Identity, Authorities: other.bundle.Authorities})
+	}
+	if err := here.Refuse(&claims.Partner{Name: p.name, Identity: p.bundle.Identity, Authorities: p.bundle.Authorities}); err != nil || p.conf == nil {
+		return err
+	}
+	there, err := check.Claims(p.conf, time.Now())
+	if err != nil {
+		return err
+	}
+	if one, taken := p.conf.Partners[nameOf(n.Identity)]; taken {
+		return fmt.Errorf("%s: there is a partner %s, which is %s", p.file, nameOf(n.Identity), one.Identity)
+	}
+	if err := there.Refuse(&claims.Partner{Name: nameOf(n.Identity), Identity: n.Identity}); err != nil {
+		return fmt.Errorf("%s: %w", p.file, err)
+	}
+	if keys := check.Named(p.conf, n.Identity); len(keys) > 0 {
+		return fmt.Errorf("%s: %s, which is to be the identity of this endpoint, is named already in %s", p.file, n.Identity, strings.Join(keys, ", "))
 	}
 	return nil
 }

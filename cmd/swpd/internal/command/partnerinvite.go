@@ -19,6 +19,7 @@ import (
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/check"
+	"github.com/slimwire/swp/daemon/claims"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/invitation"
 	"github.com/slimwire/swp/internal/disk"
@@ -55,7 +56,7 @@ func (f *offerFlags) rules() ([]config.PartnerRule, error) {
 }
 
 // make makes an invitation by this endpoint.
-func (f *offerFlags) make(cmd *cobra.Command, c *config.Config, offers []config.PartnerRule) (*invitation.Invitation, error) {
+func (f *offerFlags) make(cmd *cobra.Command, c *config.Config, offers []config.PartnerRule, invited string) (*invitation.Invitation, error) {
 	if *f.days < 1 || *f.days > 366 {
 		return nil, cli.Usagef("--days: is %d, want 1 to 366", *f.days)
 	}
@@ -75,7 +76,9 @@ func (f *offerFlags) make(cmd *cobra.Command, c *config.Config, offers []config.
 	for _, server := range unknownServers(c, offers) {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "swpd: warning: the partner is offered the MCP server %s, which is not in this configuration\n", cli.Field(server))
 	}
-	return invitation.New(nameOf(b.Identity), b, offers, now.AddDate(0, 0, *f.days)), nil
+	i := invitation.New(nameOf(b.Identity), b, offers, now.AddDate(0, 0, *f.days))
+	i.Invited = invited
+	return i, nil
 }
 
 // unknownServers returns the MCP servers that are offered by name and are not there.
@@ -100,18 +103,25 @@ func newPartnerInvite() *cobra.Command {
 		Long: `Print a file that invites another endpoint to become the partner NAME: the identity, the
 addresses and the authority of this endpoint, and what the partner may do here. It
 contains no secret. What the partner may do are the rules of --offer, in force when its reply
-is accepted; for a partner that is configured they are the rules for its identity.
+is accepted, and nothing else, also where rules for everybody would give it more; for a
+partner that is configured they are the rules for its identity.
+
+With --identity no other endpoint can accept the invitation, or answer it. Without, a reply
+of any endpoint is taken whose identity is not claimed here: by this endpoint, by another
+partner, or in the access rules.
 
 The invitation is kept as partners.d/NAME.invited until then. A new one for the same name
 replaces it.
 
 Tell the fingerprint to the operator of the partner over another channel.`,
 		Example: `  swpd partner invite beta --config swpd.yaml --offer mcp:files --out beta.invitation
+  swpd partner invite beta --config swpd.yaml --identity spiffe://beta.example/swpd --offer mcp:files --out beta.invitation
   swpd partner invite beta --config swpd.yaml --offer rpc:orders.find --offer mcp:files/read_file --days 7 --out beta.invitation`,
 		Args: cobra.ExactArgs(1),
 	}
 	file := configFlag(cmd)
 	o := addOfferFlags(cmd)
+	who := cmd.Flags().String("identity", "", "`identity` of the partner, such as spiffe://beta.example/swpd: no other endpoint can accept")
 	to := cmd.Flags().String("out", "-", "new `file` to write, or - for standard output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := loadPartners(*file)
@@ -124,6 +134,9 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 			return err
 		}
 		known, is := p.conf.Partners[name]
+		if is && *who != "" && *who != known.Identity {
+			return cli.Usagef("--identity: partner %s is %s", name, known.Identity)
+		}
 		switch why := known.Barred(name, time.Now()); {
 		case is && known.State == config.StateRevoked:
 			return &exitError{exitUsage, fmt.Errorf("%s; invite under another name, and accept the reply with --again", why)}
@@ -138,11 +151,14 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 				return err
 			}
 		default:
-			if err := p.tryOffers(name, offers); err != nil {
+			if err := p.tryOffers(name, *who, offers); err != nil {
 				return err
 			}
 		}
-		i, err := o.make(cmd, p.conf, offers)
+		if is {
+			*who = known.Identity
+		}
+		i, err := o.make(cmd, p.conf, offers, *who)
 		if err != nil {
 			return err
 		}
@@ -167,9 +183,9 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 	return cmd
 }
 
-// tryOffers refuses rules that are wrong, and a name that is.
-func (p *partners) tryOffers(name string, offers []config.PartnerRule) error {
-	n := config.NewPartner{Identity: "spiffe://to-be-known.invalid/swpd", Allow: offers}
+// tryOffers refuses rules that are wrong, and a name or an identity that is. identity may be empty.
+func (p *partners) tryOffers(name, identity string, offers []config.PartnerRule) error {
+	n := config.NewPartner{Identity: cmp.Or(identity, "spiffe://to-be-known.invalid/swpd"), Allow: offers}
 	_, err := config.LoadWith(p.file, os.Environ(), name, n.Text())
 	var problems config.Problems
 	if errors.As(err, &problems) { // the places of some are in a file that does not exist
@@ -178,6 +194,8 @@ func (p *partners) tryOffers(name string, offers []config.PartnerRule) error {
 			n := 0
 			if _, err := fmt.Sscanf(problem.Key, "partners."+name+".allow[%d]", &n); err == nil {
 				problem.Where, problem.Key = "--offer", offers[n].String()
+			} else if problem.Key == "partners."+name+".identity" {
+				problem.Where, problem.Key = "", "--identity"
 			} else if strings.HasPrefix(problem.Key, "partners."+name) {
 				problem.Where, problem.Key = "", "NAME"
 			}
@@ -197,10 +215,14 @@ func rulesFor(c *config.Config, identity string) (list []config.PartnerRule, err
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range may.Rules {
-		list = append(list, config.PartnerRule{For: r.For, Profile: notAny(r.Profile), Operation: notAny(r.Operation), Name: notAny(r.Name)})
+	return rulesOf(may.Rules), nil
+}
+
+func rulesOf(list []check.Permission) (rules []config.PartnerRule) {
+	for _, r := range list {
+		rules = append(rules, config.PartnerRule{For: r.For, Profile: notAny(r.Profile), Operation: notAny(r.Operation), Name: notAny(r.Name)})
 	}
-	return list, nil
+	return rules
 }
 
 // notAny returns patterns; none for those that match everything.
@@ -236,6 +258,7 @@ func removeOut(to string, err error) error {
 type acceptance struct {
 	partners
 	name, fingerprint, reply string
+	identity                 string // that the partner must have; empty: any that is not claimed here
 	validUntil, reviewBy     string
 	yes, again               bool
 	offers                   offerFlags
@@ -259,8 +282,11 @@ With --reply FILE the answer is written as well: the invitation of this endpoint
 --offer names. The inviting endpoint accepts it with the same command; what the partner may do
 there was said by its own invitation.
 
-An invitation that has ended, was damaged, or has an unknown version is refused, and a reply
-to an invitation that this endpoint has not made, or that was answered before. In scripts use
+An invitation that has ended, was damaged, has an unknown version, or invites another endpoint
+is refused, and a reply to an invitation that this endpoint has not made, or that was answered
+before. So is a partner whose identity is claimed here: in the trust domain of this endpoint or
+of another partner it needs their authorities, and where access rules name it, --identity has to
+say that it is meant. In scripts use
 --yes and --fingerprint: without somebody who compares it, the fingerprint must be given.`,
 		Example: `  swpd partner accept acme.invitation --config swpd.yaml --offer rpc:orders.find --reply acme.reply
   swpd partner accept acme.reply --config swpd.yaml
@@ -272,6 +298,7 @@ to an invitation that this endpoint has not made, or that was answered before. I
 	f := cmd.Flags()
 	f.StringVar(&a.name, "name", "", "`name` of the partner here, default as it proposes, or as it was invited")
 	f.StringVar(&a.reply, "reply", "", "new `file` for the answer, or - for standard output")
+	f.StringVar(&a.identity, "identity", "", "`identity` that the partner must have, default any that is not claimed here, or as it was invited")
 	f.StringVar(&a.fingerprint, "fingerprint", "", "the `fingerprint` that the partner has told; another one is refused")
 	f.StringVar(&a.validUntil, "valid-until", "", "last `day` of the partnership, such as 2027-12-31; default without end")
 	f.StringVar(&a.reviewBy, "review-by", "", "`day` by which it is to be reviewed")
@@ -295,14 +322,14 @@ func (a *acceptance) run(cmd *cobra.Command, file string) (err error) {
 	if a.invitation, err = readInvitation(file); err != nil {
 		return err
 	}
-	for _, step := range []func() error{a.held, a.match} {
+	for _, step := range []func() error{a.held, a.match, a.claimed} {
 		if err := step(); err != nil {
 			return &exitError{exitUsage, fmt.Errorf("%s: %w", file, err)}
 		}
 	}
 	var reply *invitation.Invitation
 	if a.reply != "" {
-		if reply, err = a.offers.make(cmd, a.conf, a.allow); err != nil {
+		if reply, err = a.offers.make(cmd, a.conf, a.allow, a.invitation.Identity); err != nil {
 			return err
 		}
 		reply.Answers = a.invitation.Sum
@@ -416,7 +443,11 @@ func (a *acceptance) match() error {
 		if err := all[found].Ended(time.Now()); err != nil {
 			return fmt.Errorf("answers an invitation that %w", err)
 		}
+		if invited := all[found].Invited; invited != "" && invited != i.Identity {
+			return fmt.Errorf("is of %s, and the invitation that it answers was for %s", i.Identity, invited)
+		}
 		proposed, a.record, a.allow = found, a.invited(found), all[found].Offers
+		a.identity = cmp.Or(a.identity, all[found].Invited)
 	}
 	a.name = cmp.Or(a.name, proposed)
 	if i.Answers == "" && a.isInvited(a.name) {
@@ -436,6 +467,34 @@ func (a *acceptance) match() error {
 	}
 	if _, taken := a.conf.Partners[a.name]; taken && a.old != a.name {
 		return fmt.Errorf("there is a partner %s, which is %s; choose another --name", a.name, a.conf.Partners[a.name].Identity)
+	}
+	return nil
+}
+
+// claimed refuses an invitation for another endpoint, and a partner whose identity is another one
+// than is meant, or has a meaning here already.
+func (a *acceptance) claimed() error {
+	i := a.invitation
+	names, err := check.Claims(a.conf, time.Now())
+	if err != nil {
+		return err
+	}
+	if i.Invited != "" && names.Self != "" && i.Invited != names.Self {
+		return fmt.Errorf("invites %s, and this endpoint is %s", i.Invited, names.Self)
+	}
+	if a.identity != "" && a.identity != i.Identity {
+		return fmt.Errorf("is of %s, and --identity is %s", i.Identity, a.identity)
+	}
+	b, err := i.Bundle()
+	if err != nil {
+		return err
+	}
+	names.Partners = slices.DeleteFunc(names.Partners, func(p claims.Partner) bool { return p.Name == a.old })
+	if err := names.Refuse(&claims.Partner{Name: a.name, Identity: i.Identity, Authorities: b.Authorities}); err != nil {
+		return err
+	}
+	if keys := check.Named(a.conf, i.Identity); len(keys) > 0 && a.identity == "" && a.old == "" {
+		return fmt.Errorf("is of %s, which is named already in %s: the peer that has this name would be locked out, unless it is the partner; if it is, accept with --identity %[1]s", i.Identity, strings.Join(keys, ", "))
 	}
 	return nil
 }
@@ -533,11 +592,14 @@ func (a *acceptance) show(out io.Writer, warnings []string) error {
 		row("address", "%s", address)
 	}
 	rules(row, "it offers", i.Offers)
-	may, err := rulesFor(a.config, i.Identity)
+	may, err := check.As(a.config, i.Identity)
 	if err != nil {
 		return err
 	}
-	rules(row, "it may use here", may)
+	rules(row, "it may use here", rulesOf(may.Rules))
+	for _, r := range rulesOf(may.Withheld) {
+		row("not for it", "%s: a rule for others too, which named_only keeps from it", r.String())
+	}
 	if a.validUntil != "" {
 		row("valid until", "%s", a.validUntil)
 	}
