@@ -3,6 +3,7 @@ package mcpmap_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,14 +219,14 @@ func TestASessionWithATaskAtWorkOutlivesItsConnection(t *testing.T) {
 
 // keeper is a process with tasks.
 type keeper struct {
-	held  int
-	asked int
+	held  atomic.Int64
+	asked atomic.Int64
 }
 
-func (k *keeper) Hold()    { k.held++ }
-func (k *keeper) Release() { k.held-- }
+func (k *keeper) Hold()    { k.held.Add(1) }
+func (k *keeper) Release() { k.held.Add(-1) }
 func (k *keeper) Do(x *mcpmap.Exchange) {
-	k.asked++
+	k.asked.Add(1)
 	x.From(k)
 	x.Finish([]byte(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","taskId":"t","status":"completed","ttlMs":3600000}}`))
 }
@@ -243,25 +244,25 @@ func TestATaskKeepsItsProcess(t *testing.T) {
 			<-done
 		}
 		task(`"taskId":"t","status":"working","ttlMs":null`)
-		want(t, "held", k.held, 1)
+		want(t, "held", k.held.Load(), 1)
 		time.Sleep(23 * time.Hour)
-		want(t, "held after 23 hours", k.held, 1)
+		want(t, "held after 23 hours", k.held.Load(), 1)
 		<-l.do(&mcpmap.Call{Target: "one", Octets: about("tasks/get", `,"taskId":"t"`)})
-		want(t, "requests at the process", k.asked, 1)
-		want(t, "held after the end", k.held, 0)
+		want(t, "requests at the process", k.asked.Load(), 1)
+		want(t, "held after the end", k.held.Load(), 0)
 		<-l.do(&mcpmap.Call{Target: "one", Octets: about("tasks/get", `,"taskId":"t"`)})
-		want(t, "requests at the process", k.asked, 2)
+		want(t, "requests at the process", k.asked.Load(), 2)
 
 		task(`"taskId":"over","status":"completed","ttlMs":null`)
-		want(t, "held by a task that has ended", k.held, 0)
+		want(t, "held by a task that has ended", k.held.Load(), 0)
 		task(`"taskId":"brief","status":"working","ttlMs":60000`)
 		time.Sleep(59 * time.Second)
-		want(t, "held within its time", k.held, 1)
+		want(t, "held within its time", k.held.Load(), 1)
 		time.Sleep(2 * time.Second)
-		want(t, "held after its time", k.held, 0)
+		want(t, "held after its time", k.held.Load(), 0)
 		task(`"taskId":"quiet","status":"working","ttlMs":null`)
 		time.Sleep(24*time.Hour + time.Second)
-		want(t, "held after a day without a question", k.held, 0)
+		want(t, "held after a day without a question", k.held.Load(), 0)
 		if answer, served := l.told(about("tasks/get", `,"taskId":"quiet"`)); served || !strings.Contains(answer, `"code":-32602`) {
 			t.Errorf("after a day without a question: %s", answer)
 		}

@@ -59,6 +59,7 @@ type child struct {
 	owner   owner
 	flights map[string]*flight // by the key of the id
 	tokens  map[string]*flight // by the key of the progress token
+	held    int                // tasks under way in its memory
 	used    time.Time          // when it was last busy
 	idle    *time.Timer
 

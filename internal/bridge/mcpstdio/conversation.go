@@ -17,7 +17,7 @@ type conversation struct {
 // Do implements mcpmap.Conversation.
 func (c *conversation) Do(x *mcpmap.Exchange) {
 	c.heard()
-	c.pool.do(x)
+	c.pool.do(x, nil)
 }
 
 // Notify implements mcpmap.Conversation.

@@ -42,10 +42,18 @@ func (p *pool) response(c *child, m *mcpmap.Message, fault *profiles.Error) {
 		f = c.only()
 	}
 	abandoned := f == nil || f.abandoned != nil
+	task := !abandoned && m.Task() != nil
+	if task {
+		c.held++ // until it is known that it is under way
+	}
 	if f != nil {
 		c.take(f)
 	}
 	p.s.mu.Unlock()
+	if task {
+		f.x.From(c)
+		defer c.told()
+	}
 	switch {
 	case abandoned:
 		p.s.stats.dropped.Add(1)

@@ -40,6 +40,8 @@ type flight struct {
 	key        string // of the id
 	token      string // key of the progress token, "" if there is none
 	initialize bool
+	endless    bool   // a subscription
+	at         *child // that alone can execute it, because it has its task; or nil
 	child      *child // nil while it waits
 
 	// abandoned marks a request that is over for the client but not for the child:
@@ -60,12 +62,12 @@ func (s *Server) newPool(conv *conversation, limit int) *pool {
 	return p
 }
 
-// do takes over a request.
-func (p *pool) do(x *mcpmap.Exchange) {
+// do takes over a request, for the child at if that is not nil.
+func (p *pool) do(x *mcpmap.Exchange, at *child) {
 	m := &x.Message
 	f := &flight{
 		x: x, who: x.Peer().Identity, id: slices.Clone(m.ID()), key: x.Key(), token: mcpmap.TokenKey(m.ProgressToken()),
-		initialize: m.Is(mcpmap.MethodInitialize),
+		initialize: m.Is(mcpmap.MethodInitialize), endless: m.Is(mcpmap.MethodListen), at: at,
 	}
 	p.s.mu.Lock()
 	p.s.begun()
@@ -85,6 +87,10 @@ func (p *pool) accept(f *flight) (end func()) {
 	switch {
 	case s.closed || p.shutting:
 		return p.failed(f, errClosed)
+	case f.lost():
+		return p.failed(f, s.taskLost())
+	case f.at != nil && f.at.engaged(f):
+		return p.failed(f, errEngaged)
 	case p.conv == nil && s.era.known && !s.era.modern:
 		return p.refused(f)
 	case p.place(f):
@@ -142,12 +148,12 @@ func (p *pool) refused(f *flight) func() {
 	return func() { f.x.FailVersion(supported) }
 }
 
-// busy says whether any request is under way.
+// busy says whether any request or task is under way.
 func (p *pool) busy() bool {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	for _, c := range p.children {
-		if len(c.flights) > 0 {
+		if !c.free() {
 			return true
 		}
 	}
@@ -164,6 +170,9 @@ func (p *pool) place(f *flight) bool {
 	}
 	if p.conv == nil && p.calls.Ask(f.who, 1) != fair.Taken {
 		return false
+	}
+	if f.at != nil {
+		return !f.at.confuses(f) && p.give(f.at, f)
 	}
 	for _, c := range p.children {
 		if !c.retiring() && !c.confuses(f) && p.give(c, f) {
@@ -241,7 +250,7 @@ func (c *child) depart() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.departing = true
-	if _, probing := c.owner.(*probe); !probing && len(c.flights) == 0 {
+	if _, probing := c.owner.(*probe); !probing && c.free() {
 		c.rest()
 	}
 }
@@ -267,7 +276,7 @@ func (c *child) take(f *flight) {
 		c.s.finished()
 	}
 	c.used = time.Now()
-	if len(c.flights) == 0 {
+	if c.free() {
 		c.rest()
 	}
 }
@@ -303,7 +312,7 @@ func (c *child) rest() {
 func (c *child) tired() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if len(c.flights) == 0 && (c.aged() || !c.ofSession() && time.Since(c.used) >= c.s.cfg.Idle) {
+	if c.free() && (c.aged() || !c.ofSession() && time.Since(c.used) >= c.s.cfg.Idle) {
 		c.dismiss()
 	}
 }
@@ -324,14 +333,18 @@ func (p *pool) retry() (end []func()) {
 	case s.closed && s.shared == p && !s.era.known:
 		return p.endWaiting(func(f *flight) func() { return p.failed(f, errClosed) })
 	}
+	for f, ok := p.waiting.Find((*flight).lost); ok; f, ok = p.waiting.Find((*flight).lost) {
+		p.waited(f)
+		end = append(end, p.failed(f, s.taskLost()))
+	}
 	give := s.closed || len(p.children) == 0 && time.Until(s.resume) > longestWait
 	for f, ok := p.waiting.Find(p.place); ok; f, ok = p.waiting.Find(p.place) {
 		p.waited(f)
 	}
 	if give && len(p.children) == 0 {
-		return p.endWaiting(func(f *flight) func() { return p.failed(f, s.pausing()) })
+		return append(end, p.endWaiting(func(f *flight) func() { return p.failed(f, s.pausing()) })...)
 	}
-	return nil
+	return end
 }
 
 // cancelled ends a request for the client: octets is its cancellation, or nil

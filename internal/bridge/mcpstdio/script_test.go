@@ -65,7 +65,7 @@ type scripted struct {
 	out  io.Writer
 	held []string // answers kept back
 
-	counted int
+	counted, tasks int
 	// what it answers to those who want to know its era
 	modern, legacy, mute bool
 }
@@ -186,6 +186,28 @@ func (s *scripted) do(line []byte, c command) {
 			panic(err)
 		}
 		s.answer(c, cmd.Process.Pid)
+	case "tools/call": // a task that works until its caller ends it
+		s.tasks++
+		id := fmt.Sprintf("%d-%d", os.Getpid(), s.tasks)
+		task := map[string]any{"taskId": id, "status": "working", "ttlMs": nil}
+		if !s.modern {
+			s.answer(c, map[string]any{"task": task})
+			break
+		}
+		task["resultType"] = "task"
+		s.answer(c, task)
+	case "tasks/get", "tasks/cancel":
+		var about struct{ TaskID string }
+		_ = json.Unmarshal(c.Params, &about)
+		status := "working"
+		if c.Method == "tasks/cancel" {
+			status = "cancelled"
+		}
+		if !strings.HasPrefix(about.TaskID, fmt.Sprint(os.Getpid(), "-")) {
+			s.say(`{"jsonrpc":"2.0","id":` + string(c.ID) + `,"error":{"code":-32602,"message":"unknown task"}}`)
+			break
+		}
+		s.answer(c, map[string]any{"resultType": "complete", "taskId": about.TaskID, "status": status})
 	case "ask": // a question to the client; its answer, as received, is the answer
 		s.say(c.text())
 		reply, _ := s.in.ReadBytes('\n')

@@ -58,6 +58,7 @@ type Server struct {
 	retry    *time.Timer
 	idle     chan struct{} // closed when closed and nothing is in flight
 	flights  int
+	tasks    int // under way in children
 }
 
 type counters struct {
@@ -123,7 +124,7 @@ func (s *Server) Pool() fair.Pool {
 }
 
 // Do implements mcpmap.Server.
-func (s *Server) Do(x *mcpmap.Exchange) { s.shared.do(x) }
+func (s *Server) Do(x *mcpmap.Exchange) { s.shared.do(x, nil) }
 
 // Connect implements mcpmap.Server. If all processes are in use, the session gets the place
 // of one that yields.
@@ -170,7 +171,7 @@ func (s *Server) connect(conv *conversation) (yields *conversation, err error) {
 	return yields, nil
 }
 
-// yielding returns a session to end for an identity: the quietest one without a request, of
+// yielding returns a session to end for an identity: the quietest one without a request or a task, of
 // an identity with more sessions. The caller holds mu.
 func (s *Server) yielding(who string) (quietest *conversation) {
 	var since time.Time
@@ -179,7 +180,7 @@ func (s *Server) yielding(who string) (quietest *conversation) {
 			continue
 		}
 		for _, c := range p.children {
-			if len(c.flights) == 0 && (quietest == nil || c.used.Before(since)) {
+			if c.free() && (quietest == nil || c.used.Before(since)) {
 				quietest, since = p.conv, c.used
 			}
 		}
@@ -221,7 +222,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// Retire waits until no request is in flight and no session is open, or ctx ends, and
+// Retire waits until no request is in flight, no session is open and no task is under way, or ctx ends, and
 // then closes the server like Close. New requests are still served. The error is that
 // of ctx if it ended first.
 func (s *Server) Retire(ctx context.Context) error {
@@ -238,7 +239,7 @@ func (s *Server) Retire(ctx context.Context) error {
 
 // closeIfIdle closes idle when nothing is in flight. The caller holds mu.
 func (s *Server) closeIfIdle() {
-	unused := s.closed || s.retiring && len(s.pools) == 1 // which is the shared one
+	unused := s.closed || s.retiring && s.tasks == 0 && len(s.pools) == 1 // which is the shared one
 	if s.flights > 0 || !unused {
 		return
 	}
