@@ -21,7 +21,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -130,6 +132,7 @@ func marshal(t *token) ([]byte, error) {
 var (
 	errKey       = errors.New("caller: the key of the certificate is not of an elliptic curve of NIST, Ed25519 or RSA")
 	errForm      = errors.New("caller: not a JWT in compact form, or with members of the wrong type")
+	errRepeated  = errors.New("caller: a member is there more than once, or in another spelling")
 	errAlgorithm = errors.New("caller: alg is not that of the certificate of this connection")
 	errSignature = errors.New("caller: not signed with the certificate of this connection")
 	errAudience  = errors.New("caller: aud is not this endpoint")
@@ -158,6 +161,9 @@ func Verify(jwt []byte, peer *x509.Certificate, identity, audience string, now t
 	if json.Unmarshal(payload, &t) != nil {
 		return nil, none, errForm
 	}
+	if err := checkMembers(payload); err != nil {
+		return nil, none, err
+	}
 	expires := time.Unix(t.Expires, 0)
 	issued := time.Unix(t.Issued, 0)
 	switch {
@@ -177,6 +183,44 @@ func Verify(jwt []byte, peer *x509.Certificate, identity, audience string, now t
 		c.Chain = append(c.Chain, a.Subject)
 	}
 	return c, expires.Add(Skew), c.check()
+}
+
+// claims are the names of the members that Verify reads.
+var claims = []string{"sub", "aud", "iat", "exp", "cnf", "act", "x5t#S256"}
+
+// checkMembers returns an error if an object of a JSON value has a member twice, or a member whose
+// name differs from a claim in the case of its letters only. Decoders differ in which one they use.
+func checkMembers(valid []byte) error {
+	d := json.NewDecoder(bytes.NewReader(valid))
+	var open []map[string]bool // the names in each object around; nil for an array
+	named := false             // the next string is a value
+	for {
+		t, err := d.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return errForm
+		}
+		name, text := t.(string)
+		if text && !named && len(open) > 0 && open[len(open)-1] != nil {
+			names := open[len(open)-1]
+			if names[name] || slices.ContainsFunc(claims, func(claim string) bool { return name != claim && strings.EqualFold(name, claim) }) {
+				return errRepeated
+			}
+			names[name], named = true, true
+			continue
+		}
+		named = false
+		switch t {
+		case json.Delim('{'):
+			open = append(open, make(map[string]bool))
+		case json.Delim('['):
+			open = append(open, nil)
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+	}
 }
 
 func (c *Claim) check() error {

@@ -193,6 +193,18 @@ func TestAssertionsThatAreRefused(t *testing.T) {
 		"no act":                      forge(t, cert, member(`,"act":{"sub":"`+acme+`"}`, "")),
 		"act of another":              forge(t, cert, member(`"act":{"sub":"`+acme, `"act":{"sub":"x`)),
 		"a number as the caller":      forge(t, cert, member(`"http:alice"`, "7")),
+		"sub twice":                   forge(t, cert, member(`"sub":"http:alice"`, `"sub":"http:bob","sub":"http:alice"`)),
+		"sub twice, once escaped":     forge(t, cert, member(`"sub":"http:alice"`, `"s\u0075b":"http:bob","sub":"http:alice"`)),
+		"sub in another case":         forge(t, cert, member(`"sub":"http:alice"`, `"sub":"http:bob","SUB":"http:alice"`)),
+		"sub only in another case":    forge(t, cert, member(`"sub":"http:alice"`, `"Sub":"http:alice"`)),
+		"another member twice":        forge(t, cert, member(`"sub":"http:alice"`, `"sub":"http:alice","x":1,"x":1`)),
+		"act twice":                   forge(t, cert, member(`"act":`, `"act":{"sub":"`+acme+`","act":{"sub":"x"}},"act":`)),
+		"sub of act twice":            forge(t, cert, member(`"act":{`, `"act":{"sub":"`+acme+`",`)),
+		"x5t#S256 of cnf twice":       forge(t, cert, member(`"cnf":{`, `"cnf":{"x5t#S256":"x",`)),
+		"a member deep down twice":    forge(t, cert, member(`"sub":"http:alice"`, `"sub":"http:alice","x":[{"y":{"z":1,"z":1}}]`)),
+		"alg twice":                   caller.SignHeader(t, cert, `{"alg":"ES256","alg":"ES256"}`, jwt),
+		"kid twice":                   caller.SignHeader(t, cert, `{"alg":"ES256","kid":"a","kid":"b"}`, jwt),
+		"a second value":              forge(t, cert, func(body string) string { return body + "{}" }),
 	} {
 		if err := verify(forged, cert, noon); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -115,13 +115,22 @@ func (l *lane) hear(profile *profiles.Profile) error {
 	if len(l.req.Extensions) == 0 || !l.s.opts.Callers || l.typ.Role&profiles.Initiating == 0 {
 		return nil
 	}
-	jwt, asserted := l.req.Extensions.Lookup(profiles.ExtCaller)
-	if !asserted {
+	var jwt []byte
+	assertions := 0
+	for typ, value := range l.req.Extensions.All() {
+		if typ == profiles.ExtCaller {
+			jwt = value
+			assertions++
+		}
+	}
+	if assertions == 0 {
 		return nil
 	}
 	h, known := l.s.callers.find(jwt)
 	var err error
 	switch {
+	case assertions > 1:
+		err = errTwoCallers
 	case !known:
 		if h, err = l.s.verify(jwt, l.now); err == nil {
 			l.s.callers.add(jwt, h)
@@ -161,7 +170,10 @@ func (l *lane) keepOut(profile *profiles.Profile) error {
 // because it is missing.
 const detailCaller = "caller"
 
-var errNoLeaf = errors.New("caller: this connection has no certificates")
+var (
+	errTwoCallers = errors.New("caller: more than one assertion in a message")
+	errNoLeaf     = errors.New("caller: this connection has no certificates")
+)
 
 // verify verifies an assertion of the peer.
 func (s *Session) verify(jwt []byte, now time.Time) (heard, error) {

@@ -205,6 +205,38 @@ func TestAnAssertionThatDoesNotVerifyRefusesTheMessage(t *testing.T) {
 	})
 }
 
+// Readers differ in which of two they take.
+func TestTwoAssertionsRefuseTheMessage(t *testing.T) {
+	overTLSAndQUIC(t, func(t *testing.T, kind string) {
+		w, a, c := asserting(t, kind)
+		good := a.sign(claim(), transporttest.Server, c.now())
+		forged, err := assertion.Sign(claim(), w.ca.Issue(t, transporttest.Named(transporttest.Client)), transporttest.Server, c.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(tokens ...[]byte) error {
+			env := e1.Envelope{ProfileID: testProfile, MsgType: typeRequest}
+			for _, token := range tokens {
+				env.Extensions = e1.AppendExtension(env.Extensions, profiles.ExtCaller, token)
+			}
+			return profiles.Ask(t.Context(), a.Session, env, func(answer *e1.Envelope) error {
+				if got := string(answer.Payload); got != transporttest.Client+" for "+alice && len(tokens) == 1 || len(tokens) == 2 && got != profiles.SecurityPolicy.String() {
+					t.Errorf("%d assertions: %q", len(tokens), got)
+				}
+				return nil
+			})
+		}
+		for _, tokens := range [][][]byte{{good}, {good, good}, {good, forged}, {forged, good}} {
+			if err := ask(tokens...); err != nil {
+				t.Error(err)
+			}
+		}
+		if v := w.rec.verdict(t, w.rec.count()); v.Code != profiles.SecurityPolicy || v.Detail != "caller" {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
 // What one caller can cause must not end the connection of all.
 func TestTheRefusalsOfACallerAreChargedToIt(t *testing.T) {
 	const errs, paced = 3, 5
