@@ -58,7 +58,7 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.served = served.New(d.log)
 	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
 	d.guard, err = guard.New(guard.Options{
-		Access: &d.config.Access, HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running.Load() },
+		Access: &d.config.Access, Asserts: d.config.Asserters(), HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running.Load() },
 		Changed: func(differs func(identity, server string) bool) {
 			d.served.Set().MCP.RulesChanged(differs)
 		},
@@ -84,7 +84,7 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.add(stands)
 	d.state, err = storage.Open(ctx, storage.Options{
 		Config: d.config, Log: d.log, Migrate: true, AcceptDamage: d.opts.AcceptDamage, Served: d.served.Set,
-		Standby: stands.begin, Ousted: func(err error) { d.ousted <- err },
+		Asserts: d.guard.MayAssert, Standby: stands.begin, Ousted: func(err error) { d.ousted <- err },
 	})
 	if ctx.Err() != nil {
 		stands.leave()

@@ -77,6 +77,22 @@ type Auditor interface {
 	Audit(identity, profile, operation, name, why string)
 }
 
+// Asserter is an Access with a list of peers whose callers have separate bounds. All other peers may
+// assert callers, too, but share the bounds of one identity with them and gain nothing by their number.
+type Asserter interface {
+	// MayAssert reports whether the callers of a peer have the bounds of one identity each. It must not
+	// block, and is safe for concurrent use.
+	MayAssert(peer string) bool
+}
+
+// Asserters returns MayAssert of an Access, nil if it is no Asserter.
+func Asserters(a Access) func(peer string) bool {
+	if asserter, ok := a.(Asserter); ok {
+		return asserter.MayAssert
+	}
+	return nil
+}
+
 // Everyone is the Access that denies nothing.
 var Everyone Access = everyone{}
 

@@ -11,6 +11,10 @@ type Limits struct {
 	// counts 64 octets in addition.
 	Quota, QuotaPerOwner int64
 
+	// Apart reports whether the callers of a peer have QuotaPerOwner each. Otherwise a peer and its
+	// callers, the owners "PEER for CALLER" (profiles.OnBehalf), have it together. Nil: no callers have.
+	Apart func(peer string) bool
+
 	// Waiting limits the unfinished items of one work queue, Remembered the items of a space,
 	// including done ones; default 100,000 and 1,000,000.
 	Waiting, Remembered int
@@ -20,7 +24,7 @@ type Limits struct {
 func (l Limits) WithDefaults() Limits {
 	return Limits{
 		Quota: cmp.Or(l.Quota, 10<<30), QuotaPerOwner: cmp.Or(l.QuotaPerOwner, 1<<30),
-		Waiting: cmp.Or(l.Waiting, 100_000), Remembered: cmp.Or(l.Remembered, 1_000_000),
+		Waiting: cmp.Or(l.Waiting, 100_000), Remembered: cmp.Or(l.Remembered, 1_000_000), Apart: l.Apart,
 	}
 }
 
@@ -34,12 +38,15 @@ type BlobLimits struct {
 	// Items limits the number of parts and blobs, ItemsPerOwner the number of one owner; default
 	// 65,536 and 16,384.
 	Items, ItemsPerOwner int
+
+	// Apart is that of Limits, for QuotaPerOwner and ItemsPerOwner.
+	Apart func(peer string) bool
 }
 
 // WithDefaults returns the limits with their defaults.
 func (l BlobLimits) WithDefaults() BlobLimits {
 	return BlobLimits{
 		Quota: cmp.Or(l.Quota, 10<<30), QuotaPerOwner: cmp.Or(l.QuotaPerOwner, 1<<30),
-		Items: cmp.Or(l.Items, 65_536), ItemsPerOwner: cmp.Or(l.ItemsPerOwner, 16_384),
+		Items: cmp.Or(l.Items, 65_536), ItemsPerOwner: cmp.Or(l.ItemsPerOwner, 16_384), Apart: l.Apart,
 	}
 }

@@ -21,6 +21,25 @@ type Access struct {
 	Deny   Denials      `yaml:"deny"` // who may do nothing
 
 	Named List `yaml:"-"` // identities of partners to which rules with wildcards do not apply
+
+	// Asserts are patterns of the peers whose callers have the quotas of one identity each; nil: those
+	// of Partners.
+	Asserts List `yaml:"asserts"`
+}
+
+// Asserters returns the patterns of the peers whose callers have the quotas of one identity each.
+func (c *Config) Asserters() List {
+	if c.Access.Asserts != nil {
+		return c.Access.Asserts
+	}
+	var list List
+	for _, one := range c.Partners {
+		if one.Identity != "" && !strings.Contains(one.Identity, "*") {
+			list = append(list, one.Identity)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // AccessRule allows what all of its patterns match. A list that is empty
@@ -163,6 +182,9 @@ func (c *Config) checkAccess(p *problems) {
 			p.add(key+".agent_ids", "missing; list agent_ids, or \"**\" for any")
 		}
 		checkPatterns(p, key+".agent_ids", rule.AgentIDs)
+	}
+	if len(c.Access.Asserts) > 0 {
+		checkIdentities(p, "access.asserts", c.Access.Asserts)
 	}
 	for i, denial := range c.Access.Deny {
 		key := c.Access.DenyKey(i)

@@ -91,6 +91,27 @@ func (s *Shares) Of(identity string) int {
 	return p.of(identity, profiles.For(identity) != "")
 }
 
+// Exceeds reports whether n more of an identity exceed a bound of one identity. A peer and all its
+// callers have the bound together, so that a peer gains nothing by the callers that it asserts. Only
+// the callers of a peer for which apart returns true have it each. apart may be nil.
+func (s *Shares) Exceeds(identity string, n, bound int, apart func(peer string) bool) bool {
+	if s.OfPeer(identity)+n <= bound {
+		return false
+	}
+	return !Apart(identity, apart) || s.Of(identity)+n > bound
+}
+
+// OfPeer returns the use of the peer of an identity and all its callers.
+func (s *Shares) OfPeer(identity string) int {
+	if s.sole && identity == "" {
+		return s.used
+	}
+	if p := s.peers[profiles.Link(identity)]; p != nil {
+		return p.used
+	}
+	return 0
+}
+
 // Take takes n for an identity, or nothing.
 func (s *Shares) Take(identity string, n int) Answer {
 	answer := s.Ask(identity, n)

@@ -283,3 +283,28 @@ func BenchmarkTakeAndGive(b *testing.B) {
 		})
 	}
 }
+
+func TestRS35APeerAndItsCallersHaveOneBound(t *testing.T) {
+	s := fair.NewShares(1000)
+	apart := func(peer string) bool { return peer == "partner" }
+	s.Force("peer", 3)
+	s.Force("peer for a", 4)
+	s.Force("partner", 3)
+	s.Force("partner for a", 4)
+	for _, row := range []struct {
+		identity string
+		n        int
+		exceeds  bool
+	}{
+		{"peer", 3, false}, {"peer", 4, true}, {"peer for a", 3, false}, {"peer for a", 4, true}, {"peer for b", 3, false}, {"peer for b", 4, true},
+		{"partner", 7, false}, {"partner", 8, true}, {"partner for a", 6, false}, {"partner for a", 7, true}, {"partner for b for c", 10, false}, {"partner for b for c", 11, true},
+		{"other", 10, false}, {"other", 11, true},
+	} {
+		if got := s.Exceeds(row.identity, row.n, 10, apart); got != row.exceeds {
+			t.Errorf("%d more of %s: exceeds = %v", row.n, row.identity, got)
+		}
+	}
+	if !s.Exceeds("partner for b", 4, 10, nil) {
+		t.Error("without a peer that may assert, a caller has a bound of its own")
+	}
+}

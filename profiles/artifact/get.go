@@ -25,7 +25,7 @@ type downloads struct {
 func (d *downloads) enter(o *Options, identity string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || d.places.Of(identity) >= o.DownloadsPerIdentity {
+	if d.closed || d.places.Exceeds(identity, 1, o.DownloadsPerIdentity, profiles.Asserters(o.Access)) {
 		return errDownloads
 	}
 	d.places.Bound(o.Downloads)

@@ -92,7 +92,7 @@ func (s *Service) start(req *profiles.Request, kind, id string, credential []byt
 	case c == nil:
 		c = &chain{owner: owner, id: id}
 		c.begin(kind, now, l)
-		if err := t.enter(c, now, s.limits.Load().PerIdentity, s.limits.Load().Chains); err != nil {
+		if err := t.enter(c, now, s.limits.Load().PerIdentity, s.limits.Load().Chains, profiles.Asserters(s.opts.Access)); err != nil {
 			return err
 		}
 	case c.revoked:

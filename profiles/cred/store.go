@@ -32,7 +32,7 @@ func (s *Service) load(ctx context.Context) error {
 		c.version = version
 		newest = max(newest, c.made)
 		t.own[c.key()] = c
-		t.counts[c.owner]++
+		t.counts.Force(c.owner, 1)
 		t.index(c)
 		return true
 	})

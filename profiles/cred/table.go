@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -13,7 +14,7 @@ type table struct {
 	mu     sync.Mutex
 	own    map[string]*chain            // by keyOf
 	given  map[string]map[string]*chain // by keyOf of the last subject, if that is not the owner; then by key
-	counts map[string]int               // by owner
+	counts fair.Shares                  // of owners; without a capacity
 	soon   int64                        // no chain ends before this time of the steady clock
 
 	revoked map[[sha256.Size]byte]map[*chain]bool // revoked chains by the digests of their tokens; true: for other owners too
@@ -22,7 +23,7 @@ type table struct {
 }
 
 func (t *table) init() {
-	t.own, t.given, t.counts = make(map[string]*chain), make(map[string]map[string]*chain), make(map[string]int)
+	t.own, t.given = make(map[string]*chain), make(map[string]map[string]*chain)
 	t.revoked, t.watches = make(map[[sha256.Size]byte]map[*chain]bool), make(map[*watch]struct{})
 	t.tellers = make(map[string]*teller)
 	t.soon = math.MaxInt64
@@ -42,15 +43,16 @@ func (t *table) find(owner, id string, now int64) *chain {
 }
 
 // enter adds a chain that is not in the table. The caller holds mu.
-func (t *table) enter(c *chain, now int64, perIdentity, all int) error {
-	if len(t.own) >= all || t.counts[c.owner] >= perIdentity {
+func (t *table) enter(c *chain, now int64, perIdentity, all int, apart func(peer string) bool) error {
+	full := func() bool { return len(t.own) >= all || t.counts.Exceeds(c.owner, 1, perIdentity, apart) }
+	if full() {
 		t.sweep(now)
 	}
-	if len(t.own) >= all || t.counts[c.owner] >= perIdentity {
+	if full() {
 		return errFull
 	}
 	t.own[c.key()] = c
-	t.counts[c.owner]++
+	t.counts.Force(c.owner, 1)
 	t.index(c)
 	return nil
 }
@@ -80,9 +82,7 @@ func (t *table) drop(c *chain) {
 	}
 	t.unindex(c)
 	delete(t.own, key)
-	if t.counts[c.owner]--; t.counts[c.owner] == 0 {
-		delete(t.counts, c.owner)
-	}
+	t.counts.Give(c.owner, 1)
 }
 
 // subject is the identity to which a chain is delegated, empty if it is the owner or

@@ -92,7 +92,7 @@ func (m *Mapping) admit(s *serverSession) error {
 	switch {
 	case m.closed:
 		return profiles.Busy("draining", "this endpoint is shutting down")
-	case m.places.Of(s.identity) >= m.opts.MaxSessionsPerPeer:
+	case m.places.Exceeds(s.identity, 1, m.opts.MaxSessionsPerPeer, profiles.Asserters(m.opts.Access)):
 		return profiles.Busy("mcp_sessions", "too many sessions of this identity")
 	}
 	if fault := m.places.Take(s.identity, 1).Refuse(errSessions); fault != nil {

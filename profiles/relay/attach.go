@@ -95,7 +95,7 @@ func (s *Service) attach(call profiles.Pending, params []byte) error {
 	switch {
 	case s.draining:
 		return errEnding
-	case s.reserved.Of(a.identity)+a.places > s.limits.Load().IdentityInFlight:
+	case s.reserved.Exceeds(a.identity, a.places, s.limits.Load().IdentityInFlight, profiles.Asserters(s.opts.Access)):
 		return profiles.Busy(DetailBound, "relay: too many consumers of this identity")
 	}
 	if fault := s.reserved.Ask(a.identity, a.places).Refuse(errConsumers); fault != nil {

@@ -30,6 +30,7 @@ type runs struct {
 	times    func() (window, handler time.Duration)
 	base     context.Context
 	now      func() time.Time
+	apart    func(peer string) bool // of fair.Shares.Exceeds
 
 	mu     sync.Mutex // guards what follows, and the state of each run
 	live   map[string]*run
@@ -46,7 +47,7 @@ func (o *Options) timesOf() (window, handler time.Duration) {
 
 func newRuns(o Options) *runs {
 	return &runs{
-		outcomes: o.Outcomes, times: o.timesOf, base: o.Context, now: o.Now,
+		outcomes: o.Outcomes, times: o.timesOf, base: o.Context, now: o.Now, apart: profiles.Asserters(o.Access),
 		live: make(map[string]*run), count: fair.NewShares(maxRuns), octets: fair.NewShares(maxRunBytes), stuck: make(map[*run]struct{}),
 	}
 }
@@ -152,7 +153,7 @@ var errKeys = profiles.Busy("idempotency_keys", "too many calls under an idempot
 
 // refusal returns why there is no room for a run, or nil. The caller holds mu.
 func (t *runs) refusal(r *run) *profiles.Error {
-	if t.count.Of(r.identity) >= maxRunsOfOne {
+	if t.count.Exceeds(r.identity, 1, maxRunsOfOne, t.apart) {
 		return errKeys
 	}
 	return max(t.count.Ask(r.identity, 1), t.octets.Ask(r.identity, r.octets)).Refuse(errKeys)

@@ -59,14 +59,15 @@ type HandlesOptions struct {
 }
 
 // Handles stores the meanings of handles. Above the total limit it forgets the oldest
-// handle, above the limit of an identity its oldest one.
+// handle, above the limit of an identity its oldest one. A peer and its callers have the limit of one
+// identity.
 type Handles struct {
 	opts HandlesOptions
 
 	mu    sync.Mutex
 	bound map[Handle]*binding
 	all   list.List             // *binding, oldest first
-	of    map[string]*list.List // *binding by identity, oldest first
+	of    map[string]*list.List // *binding by peer, oldest first
 }
 
 type binding struct {
@@ -100,15 +101,16 @@ func (t *Handles) Bind(identity string, h Handle, r Reference) bool {
 		}
 		return b.to == r
 	}
-	mine := t.of[identity]
+	peer := profiles.Link(identity)
+	mine := t.of[peer]
 	if mine != nil && mine.Len() >= t.opts.PerIdentity {
 		t.forget(mine.Front().Value.(*binding)) //nolint:errcheck // the list holds nothing else
 	} else if t.all.Len() >= t.opts.Total {
 		t.forget(t.all.Front().Value.(*binding)) //nolint:errcheck // the list holds nothing else
 	}
-	if mine = t.of[identity]; mine == nil {
+	if mine = t.of[peer]; mine == nil {
 		mine = list.New()
-		t.of[identity] = mine
+		t.of[peer] = mine
 	}
 	b := &binding{handle: h, to: r, identity: identity}
 	b.inAll, b.inOf = t.all.PushBack(b), mine.PushBack(b)
@@ -120,9 +122,10 @@ func (t *Handles) Bind(identity string, h Handle, r Reference) bool {
 func (t *Handles) forget(b *binding) {
 	delete(t.bound, b.handle)
 	t.all.Remove(b.inAll)
-	mine := t.of[b.identity]
+	peer := profiles.Link(b.identity)
+	mine := t.of[peer]
 	if mine.Remove(b.inOf); mine.Len() == 0 {
-		delete(t.of, b.identity)
+		delete(t.of, peer)
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *Store) take(name string, octets uint64, items int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.used.Room(name, octets, items)
+	err := s.used.Room(name, name, octets, items)
 	if err == nil {
 		s.used.Charge(name, int64(octets), items)
 	}
@@ -89,12 +89,12 @@ func (s *Store) take(name string, octets uint64, items int) error {
 // too little.
 func (s *Store) makeRoom(name string, octets uint64, items int) error {
 	s.mu.Lock()
-	err := s.used.Room(name, octets, items)
+	err := s.used.Room(name, name, octets, items)
 	s.mu.Unlock()
 	if err != nil {
 		s.sweep()
 		s.mu.Lock()
-		err = s.used.Room(name, octets, items)
+		err = s.used.Room(name, name, octets, items)
 		s.mu.Unlock()
 	}
 	return err

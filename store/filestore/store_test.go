@@ -25,7 +25,7 @@ func TestContract(t *testing.T) {
 			}
 			storetest.RunBlobs(t, false, func(t *testing.T, dir string, o storetest.Options) (store.Blobs, error) {
 				return tryOpen(t, dir, filestore.Options{
-					Durability: level, Now: o.Now, BlobLimits: store.BlobLimits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner}, QueueLength: o.QueueLength,
+					Durability: level, Now: o.Now, BlobLimits: store.BlobLimits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Apart: o.Apart}, QueueLength: o.QueueLength,
 				})
 			})
 		})
@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		storetest.RunBlobs(t, true, func(t *testing.T, _ string, o storetest.Options) (store.Blobs, error) {
 			return tryOpen(t, "", filestore.Options{
-				Now: o.Now, BlobLimits: store.BlobLimits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner}, QueueLength: o.QueueLength,
+				Now: o.Now, BlobLimits: store.BlobLimits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Apart: o.Apart}, QueueLength: o.QueueLength,
 			})
 		})
 	})

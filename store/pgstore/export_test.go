@@ -8,3 +8,10 @@ func Later(text string, minReader int) (restore func()) {
 	steps = append(slices.Clip(steps), step{text, minReader})
 	return func() { steps = before }
 }
+
+// Earlier leaves the first steps only, until restore is called.
+func Earlier(schema int) (restore func()) {
+	before := steps
+	steps = steps[:schema]
+	return func() { steps = before }
+}

@@ -43,7 +43,7 @@ type ask struct {
 }
 
 const (
-	usedOctets = `SELECT coalesce(sum(octets) FILTER (WHERE kind = 0), 0)::bigint, coalesce(sum(octets) FILTER (WHERE kind = 1), 0)::bigint
+	usedOctets = `SELECT coalesce(sum(octets) FILTER (WHERE kind = 0), 0)::bigint, coalesce(sum(octets) FILTER (WHERE kind = 1), 0)::bigint, used_by($2)
 		FROM counts WHERE space = '' AND (kind = 0 AND name = '' OR kind = 1 AND name = $1)`
 	sharesOfOctets = `SELECT name, sum(octets)::bigint FROM counts WHERE kind = 1 AND space = '' GROUP BY name`
 	sharesOfQueue  = `SELECT owner, sum(items)::bigint, sum(octets)::bigint FROM holdings WHERE space = $1 AND queue = $2 GROUP BY owner`
@@ -81,11 +81,11 @@ func (a *ask) decide(ctx context.Context, w *writer, l *limits) (refused, err er
 		refused = b.Forgetful(a.space, a.owner, int64(kept.Used()), &kept)
 		raised.kept = unlimited
 	default:
-		var total, used int64
-		if err := w.conn.QueryRow(ctx, usedOctets, []byte(a.owner)).Scan(&total, &used); err != nil {
+		var now quota.Use
+		if err := w.conn.QueryRow(ctx, usedOctets, []byte(a.owner), []byte(fair.PeerOf(a.owner))).Scan(&now.All, &now.Owner, &now.Peer); err != nil {
 			return nil, err
 		}
-		refused, err = b.Refuse(a.owner, used, total, a.octets, func() (*fair.Shares, error) {
+		refused, err = b.Refuse(a.owner, now, a.octets, func() (*fair.Shares, error) {
 			all := new(fair.Shares)
 			return all, w.shares(ctx, sharesOfOctets, nil, all, nil)
 		})

@@ -62,3 +62,30 @@ func TestLimitsHoldWithinATransaction(t *testing.T) {
 		t.Errorf("%d items of another owner fit, want 1", more)
 	}
 }
+
+// What callers have stored before their octets were counted together counts.
+func TestCallersOfAnEarlierSchemaCountForTheirPeer(t *testing.T) {
+	dsn := database(t)
+	restore := pgstore.Earlier(2)
+	s := open(t, pgstore.Options{DSN: dsn})
+	value := make([]byte, 1000)
+	puts := func(s *pgstore.Store, owner string, n int) int {
+		return burst(t, n, func(i int, done func(error)) {
+			s.Put("space", fmt.Sprint(owner, i), 0, owner, value, time.Time{}, func(r store.PutResult) { done(r.Err) })
+		})
+	}
+	if a, b := puts(s, "peer for a", 9), puts(s, "peer", 4); a != 9 || b != 4 {
+		t.Fatalf("%d and %d records", a, b)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	restore()
+	s = open(t, pgstore.Options{DSN: dsn, Migrate: true, Limits: store.Limits{QuotaPerOwner: 20_000}})
+	if n := puts(s, "peer for b", 100); n != 5 {
+		t.Errorf("%d records of another caller fit beside 13, want 5", n)
+	}
+	if n := puts(s, "other", 100); n != 18 {
+		t.Errorf("%d records of another peer fit, want 18", n)
+	}
+}

@@ -20,6 +20,9 @@ var schema1 string
 //go:embed schema2.sql
 var schema2 string
 
+//go:embed schema3.sql
+var schema3 string
+
 // step makes the next schema. A release that changes the schema appends a step, and never changes an
 // earlier one. While nodes are upgraded one after another, two releases use the database: a step that
 // only adds keeps the minReader of the step before.
@@ -28,7 +31,7 @@ type step struct {
 	minReader int // programs that know schemas from this one on can use the new one
 }
 
-var steps = []step{{schema1, 1}, {schema2, 1}}
+var steps = []step{{schema1, 1}, {schema2, 1}, {schema3, 1}}
 
 const (
 	selectSchema = `SELECT schema, min_reader FROM state`

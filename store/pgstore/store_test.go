@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 			databases.Store(dir, made)
 		}
 		return pgstore.Open(t.Context(), pgstore.Options{
-			DSN: dsn.(string), Now: o.Now, Limits: store.Limits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Waiting: o.Waiting, Remembered: o.Remembered}, QueueLength: o.QueueLength,
+			DSN: dsn.(string), Now: o.Now, Limits: store.Limits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Waiting: o.Waiting, Remembered: o.Remembered, Apart: o.Apart}, QueueLength: o.QueueLength,
 		})
 	})
 }

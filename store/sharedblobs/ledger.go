@@ -62,7 +62,7 @@ func (l *ledger) process(id blocks.ID) *process {
 
 // room returns an error if there is no room for so much more of an owner.
 func (l *ledger) room(owner string, octets uint64, items int) error {
-	return l.usage.Room(fair.Short(owner), octets, items)
+	return l.usage.Room(owner, fair.Short(owner), octets, items)
 }
 
 // charge changes the usage of an owner. It cannot become negative.

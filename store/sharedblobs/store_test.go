@@ -22,7 +22,7 @@ func TestContract(t *testing.T) {
 	run := func(t *testing.T, objects func(t testing.TB, dir string) sharedblobs.Objects) {
 		storetest.RunBlobs(t, false, func(t *testing.T, dir string, o storetest.Options) (store.Blobs, error) {
 			return tryOpen(t, dir, sharedblobs.Options{
-				Objects: objects(t, dir), Now: o.Now, BlobLimits: store.BlobLimits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner}, QueueLength: o.QueueLength,
+				Objects: objects(t, dir), Now: o.Now, BlobLimits: store.BlobLimits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Apart: o.Apart}, QueueLength: o.QueueLength,
 			})
 		})
 	}

@@ -23,7 +23,8 @@ type owner struct {
 	id      int64 // 0 until number was called
 	name    string
 	used    int64
-	written bool // it has a row
+	peer    *int64 // octets of the peer of the owner and all its callers; nil until peerOf was called
+	written bool   // it has a row
 	changed bool
 }
 
@@ -35,6 +36,8 @@ type owners struct {
 	total   int64 // usage of all owners
 	settled int64 // the same as of the last commit
 
+	peers map[string]*int64 // octets of peers with all their callers, as far as they are known
+
 	// shares divide the quota of the store. They are nil until the store is nearly full.
 	shares *fair.Shares
 }
@@ -45,6 +48,7 @@ const maxOwners = 4096
 func (o *owners) forget() {
 	clear(o.byName)
 	clear(o.byID)
+	clear(o.peers)
 	o.changed = o.changed[:0]
 	o.total, o.shares = o.settled, nil
 }
@@ -115,13 +119,58 @@ func (c *conn) readOwner(s *Store, row []driver.Value) (*owner, error) {
 
 // fits reports whether an owner may use so much more without knowing the shares of others.
 func (w *writer) fits(o *owner, more int64) bool {
-	return w.s.bounds.Load().Fits(o.name, o.used, w.owners.total, more)
+	now, err := w.useOf(o)
+	return err == nil && w.s.bounds.Load().Fits(o.name, now, more)
 }
 
 // overQuota returns the error of an operation that would exceed a quota, or nil.
 func (w *writer) overQuota(o *owner, more int64) error {
-	refused, err := w.s.bounds.Load().Refuse(o.name, o.used, w.owners.total, more, w.shares)
+	now, err := w.useOf(o)
+	if err != nil {
+		return err
+	}
+	refused, err := w.s.bounds.Load().Refuse(o.name, now, more, w.shares)
 	return cmp.Or(err, refused)
+}
+
+// useOf returns the octets of an owner, of its peer, and of all.
+func (w *writer) useOf(o *owner) (quota.Use, error) {
+	if o.peer == nil {
+		if err := w.peerOf(o); err != nil {
+			return quota.Use{}, err
+		}
+	}
+	return quota.Use{Owner: o.used, Peer: *o.peer, All: w.owners.total}, nil
+}
+
+// selectPeer has the owners with a peer: itself, and those whose names begin with it and " for ".
+const selectPeer = `SELECT id, name, used, sum FROM owner WHERE name = ?1 OR name > ?2 AND name < ?3`
+
+// peerOf finds the usage of the peer of an owner. It reads the rows of the owners once; charge counts
+// from then on.
+func (w *writer) peerOf(o *owner) error {
+	name := fair.PeerOf(o.name)
+	if o.peer = w.owners.peers[name]; o.peer != nil {
+		return nil
+	}
+	used := new(int64)
+	add := func(one *owner) { // rows have the state of the last transaction; the cache has what this one has changed
+		if cached := w.owners.byName[one.name]; cached == nil || !cached.changed {
+			*used += one.used
+		}
+	}
+	after, before := fair.CallersOf(name)
+	if err := w.selectOwners(add, selectPeer, []byte(name), []byte(after), []byte(before)); err != nil {
+		return err
+	}
+	for _, one := range w.owners.changed {
+		if fair.PeerOf(one.name) == name {
+			*used += one.used
+		}
+	}
+	o.peer = used
+	w.owners.peers[name] = used
+	return nil
 }
 
 // makeRoom returns an error if an operation exceeds a quota. It removes expired rows first.
@@ -169,6 +218,12 @@ func (w *writer) number(o *owner) {
 func (w *writer) charge(o *owner, octets int64) {
 	o.used += octets
 	w.owners.total += octets
+	if o.peer == nil {
+		o.peer = w.owners.peers[fair.PeerOf(o.name)]
+	}
+	if o.peer != nil {
+		*o.peer += octets
+	}
 	switch shares := w.owners.shares; {
 	case shares == nil:
 	case octets < 0:
@@ -216,9 +271,10 @@ func (w *writer) writeOwners() error {
 		}
 	}
 	w.owners.changed = w.owners.changed[:0]
-	if len(w.owners.byName) > maxOwners {
+	if len(w.owners.byName) > maxOwners || len(w.owners.peers) > maxOwners {
 		clear(w.owners.byName)
 		clear(w.owners.byID)
+		clear(w.owners.peers)
 	}
 	return nil
 }
@@ -230,14 +286,17 @@ func (w *writer) countOwners() (total int64, err error) {
 }
 
 // eachOwner calls f with the owners of all rows.
-func (w *writer) eachOwner(f func(*owner)) (err error) {
+func (w *writer) eachOwner(f func(*owner)) error { return w.selectOwners(f, selectOwners) }
+
+// selectOwners calls f with the owners of the rows of a statement.
+func (w *writer) selectOwners(f func(*owner), text string, args ...driver.Value) (err error) {
 	failed := w.conn.rows(func(row []driver.Value) bool {
 		var o *owner
 		if o, err = w.conn.readOwner(w.s, row); err == nil {
 			f(o)
 		}
 		return err == nil
-	}, selectOwners)
+	}, text, args...)
 	return cmp.Or(failed, err)
 }
 

@@ -130,7 +130,7 @@ func newStore(options Options) (*Store, error) {
 	}
 	s.writer = &writer{
 		s: s, sweeper: newSweeper(), turns: gather.Turns[operation]{Most: maxBatch, MostOctets: maxBatchOctets},
-		owners: owners{byName: make(map[string]*owner), byID: make(map[int64]*owner)},
+		owners: owners{byName: make(map[string]*owner), byID: make(map[int64]*owner), peers: make(map[string]*int64)},
 		logs:   logs{byName: make(map[logName]*log), byID: make(map[int64]*log)},
 		lines:  lines{byName: make(map[logName]*line), byID: make(map[int64]*line), spaces: make(map[string]*remembered), rooms: make(rooms)},
 		leased: make(leased),

@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 				dir = ""
 			}
 			return sqlstore.Open(t.Context(), sqlstore.Options{
-				Dir: dir, Durability: level, Now: o.Now, Limits: store.Limits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Waiting: o.Waiting, Remembered: o.Remembered}, QueueLength: o.QueueLength,
+				Dir: dir, Durability: level, Now: o.Now, Limits: store.Limits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Waiting: o.Waiting, Remembered: o.Remembered, Apart: o.Apart}, QueueLength: o.QueueLength,
 			})
 		}
 	}

@@ -500,6 +500,28 @@ var blobs = []blobTest{
 		k.wantNoBlob("a")
 		k.wantNoPart("a")
 	}},
+	{name: "APeerAndItsCallersHaveOneQuota", options: Options{QuotaPerOwner: 100_000, Apart: apart}, run: func(k *blobKit) {
+		k.did("Begin of a caller", k.begin("a", "peer for a", 60_000, ""))
+		k.did("Append of a caller", k.append("a", 0, 1, text(60_000)))
+		full := func() {
+			k.Helper()
+			for _, owner := range []string{"peer for b", "peer", "peer for a"} {
+				k.wantErr("Begin of "+owner, k.begin("b", owner, 40_001, "").err, store.ErrQuota)
+			}
+		}
+		full()
+		k.reopen()
+		full()
+		k.did("Begin of another caller", k.begin("b", "peer for b", 39_000, ""))
+		k.did("Append of another caller", k.append("b", 0, 1, text(39_000)))
+		k.wantErr("Append over the quota", k.append("b", 39_000, 2, text(1_001)).err, store.ErrQuota)
+		for _, owner := range []string{"partner for a", "partner for b", "partner"} {
+			k.did("Begin of a peer apart", k.begin(owner, owner, 90_000, ""))
+			k.did("Append of a peer apart", k.append(owner, 0, 1, text(90_000)))
+		}
+		k.did("Discard", k.discard("a"))
+		k.did("Append into the room", k.append("b", 39_000, 2, text(60_000)))
+	}},
 	{name: "OctetsCountWhenTheyAreAppended", options: Options{QuotaPerOwner: 100_000, Quota: 250_000}, run: func(k *blobKit) {
 		k.wantErr("Begin of more than fits", k.begin("a", "owner", 100_001, "").err, store.ErrQuota)
 		k.wantErr("Begin of more than there is", k.begin("a", "owner", 1<<64-1, "12345").err, store.ErrQuota)

@@ -29,6 +29,9 @@ func (k *kit) fillUntil(owner string, expires time.Time, refused *store.Error) i
 	return 0
 }
 
+// apart lets the callers of one peer have a quota each.
+func apart(peer string) bool { return peer == "partner" }
+
 var quota = []test{
 	{name: "AnOwnerIsRefusedAboveItsQuota", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
 		// The engine decides what names and overhead count, within the limits checked here.
@@ -50,6 +53,40 @@ var quota = []test{
 			k.wantErr("Append over the quota", a.Err, store.ErrQuota)
 		}
 		k.wantSpan("log", 1, 0)
+	}},
+	{name: "APeerAndItsCallersHaveOneQuota", options: Options{QuotaPerOwner: 20_000, Apart: apart}, run: func(k *kit) {
+		n := k.fillUp("other", never)
+		if each := k.fillUp("partner for x", never); each != n || k.fillUp("partner for y", never) != n || k.fillUp("partner", never) != n {
+			k.Errorf("%d records of a caller of a peer apart fit, want %d", each, n)
+		}
+		if mine := k.fillUp("peer for a", never); mine != n {
+			k.Errorf("%d records of a caller fit, want %d", mine, n)
+		}
+		full := func(owners ...string) {
+			k.Helper()
+			for _, owner := range owners {
+				if more := k.fillUp(owner, never); more > 0 {
+					k.Errorf("%d more records fit as %s", more, owner)
+				}
+				if a := k.append("space", "log", "", owner, fill(1000), never); a.Err == nil {
+					k.Errorf("an entry of %s is not refused", owner)
+				} else {
+					k.wantErr("Append over the quota of "+owner, a.Err, store.ErrQuota)
+				}
+			}
+		}
+		full("peer for b", "peer", "peer for far for c")
+		if name := k.fillUp("peer fort", never); name != n { // an ordinary name
+			k.Errorf("%d records of another peer fit, want %d", name, n)
+		}
+		k.reopen()
+		full("peer for b", "peer")
+		version, _ := k.get("space", "peer for a/0")
+		k.delete("peer for a/0", version)
+		if more := k.fillUp("peer for b", never); more != 1 {
+			k.Errorf("%d records of another caller fit into the room of one", more)
+		}
+		full("peer for a")
 	}},
 	{name: "AppendAllAboveAQuotaWritesNothing", options: Options{QuotaPerOwner: 20_000}, run: func(k *kit) {
 		list := []store.Entry{{ID: "a", Data: []byte(fill(9000))}, {ID: "b", Data: []byte(fill(9000))}}

@@ -17,9 +17,10 @@ type Options struct {
 	Now           func() time.Time // the clock for expiry
 	Quota         int64            // octets of the store
 	QuotaPerOwner int64            // octets of one owner
-	QueueLength   int              // pending operations
-	Waiting       int              // unfinished items of one work queue
-	Remembered    int              // remembered items of a space
+	Apart         func(peer string) bool
+	QueueLength   int // pending operations
+	Waiting       int // unfinished items of one work queue
+	Remembered    int // remembered items of a space
 }
 
 // Open opens the store of a directory: a new one if the directory is empty, otherwise with

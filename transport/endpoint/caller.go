@@ -10,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/caller"
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
@@ -20,7 +21,7 @@ const maxHeard = 1024
 // callers are the verified assertions of a peer (extension 51), so that a repeated one costs
 // a lookup. The older half is forgotten at once.
 //
-// They have separate error budgets: a caller may not end the connection of all.
+// The callers of a profiles.Asserter have separate error budgets: one may not end the connection of all.
 type callers struct {
 	mu         sync.Mutex
 	now, older map[string]heard
@@ -97,10 +98,10 @@ var errCaller = &profiles.Error{
 	Retryable: true, Domain: true,
 }
 
-// charge counts a refusal: against the caller of the message, or without one against the
-// connection, which has to end if spent.
+// charge counts a refusal: against the caller of the message, if the callers of the peer
+// have separate bounds, or else against the connection, which has to end if spent.
 func (s *Session) charge(who *profiles.Peer, forPace bool) (spent bool) {
-	if who != nil {
+	if who != nil && fair.Apart(s.peer.Identity, profiles.Asserters(s.opts.Access)) {
 		if s.callers.charge(who.Identity, forPace, s.opts.Now()) {
 			return false
 		}

@@ -80,19 +80,25 @@ func (a *asking) ask() (string, error) {
 	return said, err
 }
 
+// vouched is an Access that allows everything, and callers with error budgets of their own.
+type vouched struct{}
+
+func (vouched) Allowed(_, _, _, _ string) bool { return true }
+func (vouched) MayAssert(peer string) bool     { return peer == transporttest.Client }
+
 // asserting connects a peer to an endpoint that hears of callers.
 func asserting(t *testing.T, kind string) (*wired, *asking, *clock) {
 	t.Helper()
-	return assertingTo(t, kind, who, endpoint.Bounds{})
+	return assertingTo(t, kind, who, endpoint.Bounds{}, vouched{})
 }
 
 func assertingTo(
-	t *testing.T, kind string, serve func(context.Context, *profiles.Request, profiles.Responder) error, b endpoint.Bounds,
+	t *testing.T, kind string, serve func(context.Context, *profiles.Request, profiles.Responder) error, b endpoint.Bounds, access profiles.Access,
 ) (*wired, *asking, *clock) {
 	t.Helper()
 	c := &clock{at: time.Now().Truncate(time.Second)}
 	w := listen(t, kind, endpoint.Options{
-		Now: c.now, Callers: true, Identity: func() string { return transporttest.Server }, Bounds: b,
+		Now: c.now, Callers: true, Identity: func() string { return transporttest.Server }, Bounds: b, Access: access,
 	}, telling(profile(serve)))
 	a := w.asking(t)
 	a.Assert(func(identity string) ([]byte, error) {
@@ -206,7 +212,7 @@ func TestAnAssertionThatDoesNotVerifyRefusesTheMessage(t *testing.T) {
 }
 
 // Readers differ in which of two they take.
-func TestTwoAssertionsRefuseTheMessage(t *testing.T) {
+func TestRS35TwoAssertionsRefuseTheMessage(t *testing.T) {
 	overTLSAndQUIC(t, func(t *testing.T, kind string) {
 		w, a, c := asserting(t, kind)
 		good := a.sign(claim(), transporttest.Server, c.now())
@@ -253,7 +259,7 @@ func TestTheRefusalsOfACallerAreChargedToIt(t *testing.T) {
 		for _, detach := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/detached=", detach), func(t *testing.T) {
 				overTLSAndQUIC(t, func(t *testing.T, kind string) {
-					_, a, c := assertingTo(t, kind, refusing(row.fault, detach), endpoint.Bounds{ErrorBudget: errs, PaceBudget: paced})
+					_, a, c := assertingTo(t, kind, refusing(row.fault, detach), endpoint.Bounds{ErrorBudget: errs, PaceBudget: paced}, vouched{})
 					as := func(name string) {
 						cl := claim()
 						cl.Caller = name
@@ -280,6 +286,25 @@ func TestTheRefusalsOfACallerAreChargedToIt(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A peer that no rule names gains no error budget by the callers that it asserts.
+func TestRS35RefusalsOfCallersAreChargedToAPeerThatMayNotAssertThem(t *testing.T) {
+	const errs = 3
+	overTLSAndQUIC(t, func(t *testing.T, kind string) {
+		invalid := profiles.Errorf(profiles.InvalidProfilePayload, "no")
+		_, a, c := assertingTo(t, kind, func(context.Context, *profiles.Request, profiles.Responder) error { return invalid },
+			endpoint.Bounds{ErrorBudget: errs}, profiles.Everyone)
+		for i := range errs + 2 { // the first above the budget may still be answered
+			cl := claim()
+			cl.Caller = fmt.Sprint("http:", i)
+			a.token = a.sign(cl, transporttest.Server, c.now())
+			_, err := a.ask()
+			if i < errs && err != nil || i > errs && err == nil {
+				t.Errorf("message %d of %d that the budget allows: %v", i+1, errs, err)
+			}
+		}
+	})
 }
 
 func TestAnAssertionIsBoundToTheCertificatesOfItsConnection(t *testing.T) {

@@ -45,7 +45,10 @@ type Guard struct {
 type Options struct {
 	Access *config.Access
 	HTTP   *config.HTTP // with the callers that there are, see SetCallers; nil: any
-	Log    *zap.Logger
+
+	// Asserts are the patterns of the peers whose callers have the quotas of one identity each.
+	Asserts []string
+	Log     *zap.Logger
 
 	// Running returns the configuration in force.
 	Running func() *config.Config
@@ -64,14 +67,20 @@ type ruling struct {
 	keys   []string         // of the rules
 	barred map[string]error // why partners are denied, by identity
 	denied int              // denials in force
+
+	asserts *access.Names // peers whose callers have the quotas of one identity each
 }
 
-func newRuling(a *config.Access, now time.Time) (*ruling, error) {
+func newRuling(a *config.Access, asserts []string, now time.Time) (*ruling, error) {
 	policy, err := NewPolicy(a, now)
 	if err != nil {
 		return nil, err
 	}
-	r := &ruling{Policy: policy, keys: make([]string, len(a.Rules)), barred: make(map[string]error)}
+	names, err := access.NewNames(asserts)
+	if err != nil {
+		return nil, err
+	}
+	r := &ruling{Policy: policy, asserts: names, keys: make([]string, len(a.Rules)), barred: make(map[string]error)}
 	for i := range a.Rules {
 		r.keys[i] = a.RuleKey(i)
 	}
@@ -87,7 +96,7 @@ func newRuling(a *config.Access, now time.Time) (*ruling, error) {
 
 // New compiles the rules.
 func New(o Options) (*Guard, error) {
-	policy, err := newRuling(o.Access, time.Now())
+	policy, err := newRuling(o.Access, o.Asserts, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +116,14 @@ func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "access rules", Stays: "the old ones stay in force", Keys: []string{"access"}, Prepare: prepare, State: standing}
 }
 
-// standing changes when a denial begins.
+// standing changes when a denial begins, and with the peers in Asserters.
 func standing(c *config.Config) string {
-	return strconv.Itoa(len(c.Access.DeniedAt(time.Now())))
+	return strconv.Itoa(len(c.Access.DeniedAt(time.Now()))) + " " + strings.Join(c.Asserters(), " ")
 }
 
 // Prepare compiles the access rules of a configuration.
 func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
-	policy, err := newRuling(&c.Access, time.Now())
+	policy, err := newRuling(&c.Access, c.Asserters(), time.Now())
 	if err != nil {
 		return part.Change{}, err
 	}
@@ -203,6 +212,9 @@ func (g *Guard) gone(identity string) bool {
 	there = there || name == conf.Anonymous
 	return !there
 }
+
+// MayAssert implements profiles.Asserter.
+func (g *Guard) MayAssert(peer string) bool { return g.policy.Load().asserts.Match(peer) }
 
 // Allowed implements profiles.Access. Each denial is a line of the audit trail. For events
 // that a subscription does not get, there is one line a minute for each identity and

@@ -48,24 +48,24 @@ func enginesOf(c *config.Config) (
 }
 
 // limitsOf returns the limits of the database.
-func limitsOf(c *config.Config) store.Limits {
+func limitsOf(c *config.Config, asserts func(peer string) bool) store.Limits {
 	return store.Limits{
-		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered,
+		Quota: int64(c.Quota.Total), QuotaPerOwner: int64(c.Quota.PerIdentity), Waiting: c.Relay.Waiting, Remembered: c.Relay.Remembered, Apart: asserts,
 	}
 }
 
 // artifactLimitsOf returns the limits of the octets of artifacts.
-func artifactLimitsOf(c *config.Config) store.BlobLimits {
+func artifactLimitsOf(c *config.Config, asserts func(peer string) bool) store.BlobLimits {
 	a := &c.Artifact
 	return store.BlobLimits{
-		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity,
+		Quota: int64(a.Quota.Total), QuotaPerOwner: int64(a.Quota.PerIdentity), Items: a.Items, ItemsPerOwner: a.ItemsPerIdentity, Apart: asserts,
 	}
 }
 
 // openEmbedded opens or creates the database of a data directory, or one in memory.
 func openEmbedded(ctx context.Context, opts *Options, commits prometheus.Observer) (engine, error) {
 	c := opts.Config
-	o := sqlstore.Options{Limits: limitsOf(c)}
+	o := sqlstore.Options{Limits: limitsOf(c, opts.Asserts)}
 	o.Durability, o.AcceptDamage, o.Migrate = store.Durability(c.Durability), opts.AcceptDamage, opts.Migrate
 	o.Committed = committed(commits)
 	o.Later, o.Now = opts.later, opts.now
@@ -98,7 +98,7 @@ func openEmbedded(ctx context.Context, opts *Options, commits prometheus.Observe
 // openFiles opens or creates the store of artifact content. Its errors name the remedy.
 func openFiles(ctx context.Context, opts *Options, records store.Records) (blobs, error) {
 	c := opts.Config
-	o := filestore.Options{BlobLimits: artifactLimitsOf(c)}
+	o := filestore.Options{BlobLimits: artifactLimitsOf(c, opts.Asserts)}
 	o.Records, o.Space, o.Durability, o.AcceptDamage = records, spaceArtifacts, store.Durability(c.Durability), opts.AcceptDamage
 	o.Notice, o.Now = notice(opts.Log), opts.now
 	if c.Store != config.StoreMemory {

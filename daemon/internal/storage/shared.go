@@ -51,7 +51,7 @@ func openShared(ctx context.Context, opts *Options, commits prometheus.Observer)
 	if err != nil {
 		return nil, err
 	}
-	o := pgstore.Options{Limits: limitsOf(c)}
+	o := pgstore.Options{Limits: limitsOf(c, opts.Asserts)}
 	o.DSN, o.Node, o.Address = c.Store, writerName, node
 	o.Durability, o.Migrate = store.Durability(c.Durability), opts.Migrate
 	o.Committed, o.Notice, o.Fenced = committed(commits), notice(opts.Log), opts.Ousted
@@ -137,7 +137,7 @@ func sharedFault(c *config.Config, err error) error {
 // errors name the remedy.
 func openSharedFiles(ctx context.Context, opts *Options, records store.Records) (blobs, error) {
 	c := opts.Config
-	o := sharedblobs.Options{BlobLimits: artifactLimitsOf(c)}
+	o := sharedblobs.Options{BlobLimits: artifactLimitsOf(c, opts.Asserts)}
 	o.Records, o.Space, o.Notice, o.Now = records, spaceArtifacts, notice(opts.Log), opts.now
 	var err error
 	if o.Objects, err = openPlace(c.Cluster.Artifacts); err != nil {

@@ -43,6 +43,7 @@ type Storage struct {
 	log     *zap.Logger
 	failure part.Fault // why writes fail now
 	backup  sync.Mutex // held during a backup
+	asserts func(peer string) bool
 }
 
 // Options configure a Storage.
@@ -63,6 +64,9 @@ type Options struct {
 	Standby func(active string)
 	Ousted  func(error)
 
+	// Asserts reports whether the callers of a peer have quotas of one identity each. Nil: none have.
+	Asserts func(peer string) bool
+
 	later []string         // steps of a planted later release
 	now   func() time.Time // nil: time.Now
 	fill  bool             // the store is new, and is filled
@@ -79,7 +83,7 @@ func Open(ctx context.Context, opts Options) (*Storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Storage{Store: engine, conf: opts.Config, served: opts.Served, engine: engine, commits: commits, log: opts.Log}
+	s := &Storage{Store: engine, conf: opts.Config, served: opts.Served, engine: engine, commits: commits, log: opts.Log, asserts: opts.Asserts}
 	s.quota.Store(int64(opts.Config.Quota.Total))
 	if opts.Migrate {
 		if err = s.raise(ctx); err != nil {
@@ -146,9 +150,9 @@ func (s *Storage) Prepare(c *config.Config) (part.Change, error) {
 	return part.Change{
 		Fields: []zap.Field{zap.Stringer("quota", c.Quota.Total), zap.Stringer("artifact_quota", c.Artifact.Quota.Total)},
 		Commit: func() bool {
-			s.engine.SetBounds(limitsOf(c))
+			s.engine.SetBounds(limitsOf(c, s.asserts))
 			s.quota.Store(int64(c.Quota.Total))
-			s.blobs.SetBounds(artifactLimitsOf(c))
+			s.blobs.SetBounds(artifactLimitsOf(c, s.asserts))
 			// No error is possible: the configuration was checked.
 			_ = s.served().Artifact.SetLimits(artifactOptions(c, s.blobs, nil))
 			var limits relay.Options

@@ -28,18 +28,30 @@ func Open(owner string, most int64) int64 {
 	return int64(fair.OpenTo(int(most)))
 }
 
-// Fits reports whether an owner may use so much more without knowing the shares of others. The
-// store holds total octets, and the owner used of them.
-func (b Bounds) Fits(owner string, used, total, more int64) bool {
-	return more <= 0 || (owner == "" || used+more <= b.QuotaPerOwner) && total+more <= Open(owner, b.Quota)
+// Use is how many octets a store holds.
+type Use struct {
+	Owner int64 // of the owner
+	Peer  int64 // of the peer of the owner and all its callers
+	All   int64
+}
+
+// Fits reports whether an owner may use so much more without knowing the shares of others, and whether
+// the callers of its peer have a quota each.
+func (b Bounds) Fits(owner string, now Use, more int64) bool {
+	return more <= 0 || (owner == "" || now.Peer+more <= b.QuotaPerOwner) && now.All+more <= Open(owner, b.Quota)
 }
 
 // Refuse returns the error of so much more, nil if the owner can have it. It calls shares if it needs
 // the use of all owners.
-func (b Bounds) Refuse(owner string, used, total, more int64, shares func() (*fair.Shares, error)) (refused, err error) {
-	switch {
-	case b.Fits(owner, used, total, more):
+func (b Bounds) Refuse(owner string, now Use, more int64, shares func() (*fair.Shares, error)) (refused, err error) {
+	if b.Fits(owner, now, more) {
 		return nil, nil
+	}
+	used, total := now.Peer, now.All
+	if used+more > b.QuotaPerOwner && fair.Apart(owner, b.Apart) {
+		used = now.Owner
+	}
+	switch {
 	case owner == "":
 		return fmt.Errorf("%w: the store holds %d octets, %d more exceed %d", store.ErrQuota, total, more, b.Quota), nil
 	case used+more > b.QuotaPerOwner:

@@ -36,9 +36,13 @@ func (u *Usage) Charge(owner string, octets int64, items int) {
 	add(&u.Items, items)
 }
 
-// Room returns an error if the bounds do not allow an owner so much more.
-func (u *Usage) Room(owner string, octets uint64, items int) error {
-	limit, used, count := &u.bounds, u.Octets.Of(owner), u.Items.Of(owner)
+// Room returns an error if the bounds do not allow an owner so much more. short is the name by which the
+// owner is charged.
+func (u *Usage) Room(owner, short string, octets uint64, items int) error {
+	limit, used, count := &u.bounds, u.Octets.OfPeer(short), u.Items.OfPeer(short)
+	if (octets > uint64(max(0, limit.QuotaPerOwner-int64(used))) || count+items > limit.ItemsPerOwner) && fair.Apart(owner, limit.Apart) {
+		used, count = u.Octets.Of(short), u.Items.Of(short)
+	}
 	switch {
 	case owner == "" && octets > uint64(max(0, limit.Quota-int64(u.Octets.Used()))):
 		return fmt.Errorf("%w: %d octets are kept, %d more exceed %d", store.ErrQuota, u.Octets.Used(), octets, limit.Quota)
@@ -51,7 +55,7 @@ func (u *Usage) Room(owner string, octets uint64, items int) error {
 	case count+items > limit.ItemsPerOwner:
 		return fmt.Errorf("%w: %q has %d parts and blobs, limit %d", store.ErrQuota, owner, count, limit.ItemsPerOwner)
 	}
-	switch max(u.Octets.Ask(owner, int(octets)), u.Items.Ask(owner, items)) {
+	switch max(u.Octets.Ask(short, int(octets)), u.Items.Ask(short, items)) {
 	case fair.Taken:
 		return nil
 	case fair.Full:
