@@ -52,7 +52,7 @@ var rules = []rule{
 	{"internal/farend", []string{"profiles", "transport", "transport/endpoint"}, nil, "refusals by the other end, for the client and for the links of the server"},
 	{"internal/strangers", nil, nil, "places for connections without an authenticated peer, for every entrance"},
 	{"internal/memory", nil, nil, "the budget for octets that others make this process hold, for endpoints and HTTP fronts"},
-	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints and the connections that stand in for them in tests"},
+	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints, the mapping of MCP, and the connections that stand in for endpoints in tests"},
 
 	{"internal/disk", []string{"store"}, nil, "files and directories, for every engine of a store and whoever replaces a file; of store only the errors"},
 	{"internal/disk/disktest", nil, nil, "small volumes, for the tests of what a full disk does"},
@@ -75,7 +75,7 @@ var rules = []rule{
 	{"profiles/profiletest", []string{"internal/room", "profiles", "e1"}, []string{"github.com/google/go-cmp"}, "the contract as a test"},
 	{"profiles/all", []string{"internal/fair", "profiles", "profiles/*", "e1"}, nil, "the one list"},
 	{"profiles/slip", []string{"internal/fair", "profiles", "profiles/p1", "e1", "slip/*"}, nil, "a profile that speaks the languages it carries"},
-	{"profiles/*", []string{"internal/backoff", "internal/fair", "store", "profiles", "profiles/p1", "e1"}, nil, "a profile knows no other profile, no frame, transport or bridge; of store only the interfaces"},
+	{"profiles/*", []string{"internal/backoff", "internal/fair", "internal/room", "store", "profiles", "profiles/p1", "e1"}, nil, "a profile knows no other profile, no frame, transport or bridge; of store only the interfaces"},
 	{"proto", nil, []string{"github.com/bufbuild/protocompile"}, "the schemas, compiled for the generator and for tests"},
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},

@@ -47,7 +47,7 @@ func (r *mcpHop) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
 func (r *mcpHop) Do(x *mcpmap.Exchange) {
 	request := slices.Clone(x.Message.Octets())
 	r.s.tasks.Go(func() {
-		result, err := r.next.Do(r.s.ctx, &mcpmap.Call{Octets: request, Events: mcpmap.Events{Notification: x.Notify}})
+		result, err := r.next.Do(r.s.ctx, &mcpmap.Call{Octets: request, Events: mcpmap.Events{Notification: func(octets []byte) { x.Notify(octets) }}})
 		if err != nil {
 			x.Fail(profiles.AsError(err))
 			return

@@ -295,8 +295,11 @@ func (c *conversation) on(ctx context.Context) context.Context {
 // events returns the handlers for messages of the session outside calls.
 func (c *conversation) events() mcpmap.Events {
 	return mcpmap.Events{
-		Notification: c.client.Notify,
-		Request:      func(a *mcpmap.Asked) { c.asked(nil, a) },
+		Notification: func(octets []byte) {
+			_ = c.client.Pace(c.ctx) // above its bounds, and at the end of ctx, Notify counts a loss
+			c.client.Notify(octets)
+		},
+		Request: func(a *mcpmap.Asked) { c.asked(nil, a) },
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcpmap
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,14 +46,19 @@ type Conversation interface {
 	Close()
 }
 
-// Counterpart is the client's end of a legacy session, for a Conversation. Its methods do
-// not wait. Their arguments are valid until they return.
+// Counterpart is the client's end of a legacy session, for a Conversation. Its methods,
+// except Pace, do not wait. Their arguments are valid until they return.
 type Counterpart interface {
 	// Peer is the client that has opened the session.
 	Peer() *profiles.Peer
 
-	// Notify sends the client a notification that belongs to no request.
-	Notify(octets []byte)
+	// Notify sends the client a notification that belongs to no request. It reports whether
+	// there was room; without a client only so many are kept.
+	Notify(octets []byte) bool
+
+	// Pace waits while the client is connected and too much is queued for it. It fails at the
+	// end of ctx. A reader calls it before Notify, so that the server waits for the client.
+	Pace(ctx context.Context) error
 
 	// Request sends the client a request of the server: sampling, elicitation, roots, ping.
 	// x is the related exchange, or nil. answer is called once, by another goroutine, with

@@ -94,7 +94,7 @@ func (x *Exchange) listsChanged() {
 	defer x.mu.Unlock()
 	for _, changed := range x.agreed {
 		if !x.over && x.view().asks(changed) {
-			x.notify([]byte(`{"jsonrpc":"2.0","method":"`+changed+`","params":{"_meta":{"`+MetaSubscriptionID+`":`+id+`}}}`), profiles.EndToEnd{})
+			_ = x.notify([]byte(`{"jsonrpc":"2.0","method":"`+changed+`","params":{"_meta":{"`+MetaSubscriptionID+`":`+id+`}}}`), profiles.EndToEnd{})
 		}
 	}
 }

@@ -59,8 +59,10 @@ type Call struct {
 }
 
 // Events are callbacks. The callbacks of one call run one at a time and in order, on a
-// separate goroutine. They may block, but above Options.MaxNotificationsDue notifications
-// are dropped. Without a callback notifications are dropped and requests refused.
+// separate goroutine. They may block: a server at this project's endpoint then waits, see
+// Exchange.Pace. A server that does not wait ends the call, above Options.MaxDue, with an
+// *Error of the code RateLimitExceeded; notifications of a session are dropped and counted
+// above that bound. Without a callback notifications are dropped and requests refused.
 type Events struct {
 	// Notification is called with a notification, unchanged. It may keep octets.
 	Notification func(octets []byte)
@@ -135,6 +137,7 @@ type early struct {
 	session string
 	octets  []byte // of a notification
 	keeps   profiles.EndToEnd
+	mark    uint64 // to be confirmed when the notification is taken, or 0
 	asked   *Asked // or a request
 }
 
@@ -186,7 +189,7 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	defer cancel(nil)
 	out := &outgoing{
 		session: call.Session, target: call.Target, key: TokenKey(msg.ID()), events: call.Events, cancel: cancel,
-		inbox: inbox{limit: c.m.opts.MaxNotificationsDue},
+		inbox: inbox{limit: c.m.opts.MaxDue},
 		sent:  make(chan struct{}),
 	}
 	initialize := msg.Is(MethodInitialize)
@@ -204,7 +207,10 @@ func (c *Client) Do(ctx context.Context, call *Call) (*Result, error) {
 	}
 	exchange, err := way.lane.Call(ctx, e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(Request), Payload: call.Octets,
-		Extensions: append(extensions(call.Target, call.Session, call.Params), call.Extensions...),
+		Extensions: append(
+			e1.AppendExtensionUvarint(extensions(call.Target, call.Session, call.Params), ExtWindow, uint64(c.m.opts.MaxDue/2)),
+			call.Extensions...,
+		),
 	})
 	if err != nil {
 		c.opened(out, nil)

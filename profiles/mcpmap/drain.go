@@ -54,6 +54,7 @@ func (m *Mapping) Drain() {
 		s.mu.Lock()
 		l := s.listener
 		s.listener = nil
+		s.room.Open()
 		s.mu.Unlock()
 		if l != nil {
 			l.end(errDraining)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -41,10 +42,16 @@ type Exchange struct {
 	keeps      profiles.EndToEnd // of the response
 	from       Holder            // the process that has written the response, or nil
 
+	window uint64 // weight of the notifications that the caller keeps; 0: it does not say
+
 	mu      sync.Mutex
 	over    bool
-	uses    int    // present uses of the lane
-	last    func() // ends the held request when uses is zero
+	sent    uint64    // weight of the notifications so far
+	marked  uint64    // sent when the caller was asked last to confirm it
+	taken   uint64    // the last that it has confirmed
+	room    room.Gate // opened when it confirms, and at the end
+	uses    int       // present uses of the lane
+	last    func()    // ends the held request when uses is zero
 	timer   *time.Timer
 	touched time.Time
 	agreed  []string // changes that a subscriptions/listen is told of
@@ -65,6 +72,10 @@ func (m *Mapping) newExchange(c *conn, s *serverSession, target string, req *pro
 	if long {
 		hold = req.HoldLong
 	}
+	window, _, err := profiles.Uvarint(req.Extensions, ExtWindow)
+	if err != nil {
+		return nil, err
+	}
 	held, w, err := hold()
 	if err != nil {
 		return nil, err
@@ -74,7 +85,7 @@ func (m *Mapping) newExchange(c *conn, s *serverSession, target string, req *pro
 		Message: msg.On(held.Payload),
 		m:       m, conn: c, session: s, target: target, list: listOf(msg), req: held, w: w,
 		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), uses: 1,
-		began: now, touched: now, limit: m.opts.CallLimit,
+		window: window, began: now, touched: now, limit: m.opts.CallLimit,
 	}
 	if bounded && ms < uint64(x.limit.Milliseconds()) {
 		x.limit = time.Duration(ms) * time.Millisecond
@@ -160,40 +171,89 @@ func (x *Exchange) OnCancel(f func(octets []byte)) {
 	}
 }
 
-// Pace applies backpressure: it waits until Notify can send without losing a notification,
-// or until ctx ends. A reader that reads from a server for this exchange only calls it
-// before each notification, so that the server waits for the client.
-func (x *Exchange) Pace(ctx context.Context) {
-	_ = x.w.Pace(ctx, 0) // after the end of the exchange notifications are dropped
+// Pace applies backpressure: it waits until Notify can send without losing a notification.
+// It fails at the end of ctx or of the exchange. The reader of a server calls it before each
+// notification, so that the server waits for the client.
+//
+// A caller may say with its request how many octets of notifications it keeps until it has
+// taken them, counting perMessage more for each (ExtWindow). Above that number Pace waits until
+// the caller has confirmed some of them. Backpressure of the connection is not enough: many
+// clients share it, so it cannot wait for one client.
+func (x *Exchange) Pace(ctx context.Context) error {
+	x.mu.Lock()
+	for !x.over && x.window > 0 && x.sent-x.taken >= x.window {
+		if err := x.room.Wait(ctx, &x.mu); err != nil {
+			x.mu.Unlock()
+			return err
+		}
+	}
+	x.mu.Unlock()
+	return x.w.Pace(ctx, 0)
 }
 
-// Notify forwards a notification of the request and restarts the timeout. The notification
-// is dropped if a slow peer leaves no room, or if it is about a list that the peer may not
-// see. octets may be reused after the return.
-func (x *Exchange) Notify(octets []byte) { x.Forward(octets, profiles.EndToEnd{}) }
+// Overrun ends the exchange with an error because its client does not take the notifications
+// of a server that cannot wait for it.
+func (x *Exchange) Overrun() { x.Fail(errOverrun) }
+
+// confirmed handles a confirmation of notifications (ExtTaken), and reports whether the message
+// is one.
+func (c *conn) confirmed(req *profiles.Request) (bool, error) {
+	n, ok, err := profiles.Uvarint(req.Extensions, ExtTaken)
+	if err != nil || !ok {
+		return false, err
+	}
+	id, _ := req.Extensions.Lookup(ExtRelated)
+	c.mu.Lock()
+	x := c.exchanges[string(id)]
+	c.mu.Unlock()
+	if x != nil {
+		x.confirm(n)
+	}
+	return true, nil
+}
+
+// confirm notes that the caller has taken the notifications up to a weight.
+func (x *Exchange) confirm(n uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n = min(n, x.sent); n > x.taken {
+		x.taken = n
+		x.touched = time.Now()
+		x.room.Open()
+	}
+}
+
+// Notify forwards a notification of the request and restarts the timeout. It reports whether
+// the notification was sent or left out as one about a list that the peer may not see; it is
+// lost if a slow peer leaves no room, and after the end of the exchange. octets may be reused
+// after the return.
+func (x *Exchange) Notify(octets []byte) bool { return x.Forward(octets, profiles.EndToEnd{}) }
 
 // Forward is Notify for a notification of another endpoint, with the data that it keeps.
-func (x *Exchange) Forward(octets []byte, keeps profiles.EndToEnd) {
+func (x *Exchange) Forward(octets []byte, keeps profiles.EndToEnd) bool {
 	told := x.view().concerns(octets)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
 		x.m.stats.dropped.Add(1)
-		return
+		return false
 	}
 	x.touched = time.Now()
 	if x.long && x.agreed == nil {
 		x.agreed = acknowledged(octets)
 	}
-	if told {
-		x.notify(octets, keeps)
-	}
+	return !told || x.notify(octets, keeps)
 }
 
 // notify sends a notification. The caller holds mu and has checked that the exchange is
 // open.
-func (x *Exchange) notify(octets []byte, keeps profiles.EndToEnd) {
+func (x *Exchange) notify(octets []byte, keeps profiles.EndToEnd) bool {
 	ext := e1.AppendExtension(nil, ExtRelated, x.req.MsgID)
+	sent := x.sent + uint64(weightOf(len(octets)))
+	mark := x.window > 0 && sent-x.marked >= x.window/marks
+	if mark {
+		ext = e1.AppendExtensionUvarint(ext, ExtWindow, sent)
+	}
 	if x.session != nil {
 		ext = e1.AppendExtension(ext, ExtSession, []byte(x.session.id))
 	}
@@ -201,8 +261,17 @@ func (x *Exchange) notify(octets []byte, keeps profiles.EndToEnd) {
 	keeps.Put(&env)
 	if err := x.w.Offer(env); err != nil {
 		x.m.stats.dropped.Add(1)
+		return false
 	}
+	x.sent = sent
+	if mark {
+		x.marked = sent
+	}
+	return true
 }
+
+// marks is how often the caller is asked to confirm while it takes as much as its window.
+const marks = 16
 
 // touch restarts the timeout.
 func (x *Exchange) touch() {
@@ -316,6 +385,7 @@ func (x *Exchange) end() bool {
 		return false
 	}
 	x.over = true
+	x.room.Open()
 	if x.timer != nil {
 		x.timer.Stop()
 	}

@@ -5,35 +5,41 @@ import "sync"
 // inbox calls a callback for queued items in order, one at a time, without blocking the
 // sender. Its goroutine lives while the queue is not empty.
 type inbox struct {
-	limit int
+	limit int // of the weights of its items
 
 	mu      sync.Mutex
 	due     []delivery
-	octets  int
+	weight  int // of due
 	running bool
 	idle    chan struct{} // closed when the goroutine ends; nil before the first
 }
 
-// delivery is one item, and the number of its octets.
+// delivery is one item, and its weight.
 type delivery struct {
-	octets int
+	weight int
 	hand   func()
 }
 
-// maxDueOctets bounds the octets queued for one reader: a call or a session, in
-// either direction.
+// maxDueOctets bounds the octets queued for the client of a session.
 const maxDueOctets = 16 << 20
 
-// push queues f, which holds so many octets, unless the queue is full. A single item of any
-// size is always accepted.
+// perMessage is the part of the weight of a message that does not depend on its size.
+const perMessage = 256
+
+// weightOf is the weight of a message with so many octets.
+func weightOf(octets int) int { return octets + perMessage }
+
+// push queues f for a message with so many octets, unless the queue is full. A single item of
+// any size is always accepted.
 func (b *inbox) push(octets int, f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.due) >= b.limit || len(b.due) > 0 && b.octets+octets > maxDueOctets {
+	weight := weightOf(octets)
+	if len(b.due) > 0 && b.weight+weight > b.limit {
 		return false
 	}
-	b.due = append(b.due, delivery{octets, f})
-	b.octets += octets
+	b.due = append(b.due, delivery{weight, f})
+	b.weight += weight
 	if !b.running {
 		b.running = true
 		b.idle = make(chan struct{})
@@ -55,7 +61,7 @@ func (b *inbox) run() {
 		next := b.due[0]
 		b.due[0] = delivery{}
 		b.due = b.due[1:]
-		b.octets -= next.octets
+		b.weight -= next.weight
 		b.mu.Unlock()
 		next.hand()
 	}

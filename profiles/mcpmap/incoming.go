@@ -117,6 +117,7 @@ func (c *Client) receiveNotification(req *profiles.Request, msg *Message) bool {
 		return false
 	}
 	e.octets, e.keeps = slices.Clone(msg.Octets()), profiles.EndToEndOf(&req.Envelope)
+	e.mark, _, _ = profiles.Uvarint(req.Extensions, ExtWindow) // a malformed one is not confirmed
 	c.deliver(&e)
 	return true
 }
@@ -234,14 +235,62 @@ func (c *Client) hand(e *early, events Events, box *inbox) {
 		asked := e.asked
 		ok = box.push(e.size(), func() { events.Request(asked) })
 	case e.asked == nil && events.Forward != nil:
-		octets, keeps := e.octets, e.keeps
-		ok = box.push(e.size(), func() { events.Forward(octets, keeps) })
+		octets, keeps, took := e.octets, e.keeps, c.taker(e)
+		ok = box.push(e.size(), func() { events.Forward(octets, keeps); took() })
 	case e.asked == nil && events.Notification != nil:
-		octets := e.octets
-		ok = box.push(e.size(), func() { events.Notification(octets) })
+		octets, took := e.octets, c.taker(e)
+		ok = box.push(e.size(), func() { events.Notification(octets); took() })
+	default:
+		c.drop(e)
+		return
 	}
 	if !ok {
+		c.overrun(e)
 		c.drop(e)
+	}
+}
+
+// errOverrun ends a call whose notifications were not taken in time. The server may have executed
+// it.
+var errOverrun = &profiles.Error{
+	Code: profiles.RateLimitExceeded, Detail: "mcp_overrun", Pace: true, Domain: true,
+	Text: "the notifications of this call came faster than they were read, so some were lost; the call was cancelled",
+}
+
+// overrun ends the call that a notification belongs to, because there is no room for it. One of
+// a session belongs to no call: it is only counted. The caller holds mu.
+func (c *Client) overrun(e *early) {
+	if out := c.calls[e.related]; out != nil && e.asked == nil {
+		c.m.stats.overrun.Add(1)
+		out.cancel(errOverrun)
+	}
+}
+
+// takenNote is the payload of a confirmation, which no server gets.
+var takenNote = []byte(`{"jsonrpc":"2.0","method":"swp.mcp.taken"}`)
+
+// taker returns a function to call when a notification was taken: it confirms the number that
+// the notification carries, if any. The caller holds mu.
+func (c *Client) taker(e *early) func() {
+	out, mark := c.calls[e.related], e.mark
+	if out == nil || mark == 0 {
+		return func() {}
+	}
+	return func() {
+		c.mu.Lock()
+		open := c.all[out]
+		if open {
+			out.route.users.Add(1)
+		}
+		c.mu.Unlock()
+		if !open {
+			return // nothing waits for the confirmation
+		}
+		defer out.route.release()
+		_ = out.route.lane.Send(c.c.sess.Context(), e1.Envelope{ // without a connection it is not needed
+			ProfileID: ProfileID, MsgType: uint64(Notification), Payload: takenNote,
+			Extensions: e1.AppendExtensionUvarint(e1.AppendExtension(nil, ExtRelated, out.msgID), ExtTaken, mark),
+		})
 	}
 }
 

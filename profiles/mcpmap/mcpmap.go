@@ -54,12 +54,16 @@ type Options struct {
 	// 60 s.
 	SessionGrace time.Duration
 
-	MaxSessions         int // legacy sessions served at once, default 1,024; identities share them
-	MaxSessionsPerPeer  int // of one identity, default 64
-	MaxTasks            int // tasks of servers remembered at once, default 16,384; identities share them
-	MaxPending          int // messages kept for a client that is not there, default 256
-	MaxAsked            int // requests to one client that it has not answered, default 64
-	MaxNotificationsDue int // for one call of ours that are not taken yet, default 1,024
+	MaxSessions        int // legacy sessions served at once, default 1,024; identities share them
+	MaxSessionsPerPeer int // of one identity, default 64
+	MaxTasks           int // tasks of servers remembered at once, default 16,384; identities share them
+	MaxPending         int // messages kept for a client that is not there, default 256
+	MaxAsked           int // requests to one client that it has not answered, default 64
+
+	// MaxDue bounds the messages that the Events of a call, or of a session, have not taken: the
+	// sum of their weights, default 16 MiB. Half of it is the window of a call, see
+	// Exchange.Pace.
+	MaxDue int
 }
 
 func (o Options) withDefaults() Options {
@@ -72,7 +76,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxTasks, 16384)
 	orDefault(&o.MaxPending, 256)
 	orDefault(&o.MaxAsked, 64)
-	orDefault(&o.MaxNotificationsDue, 1024)
+	orDefault(&o.MaxDue, 16<<20)
 	if o.Access == nil {
 		o.Access = profiles.Everyone
 	}
@@ -107,9 +111,13 @@ type Stats struct {
 	// Dropped counts well-formed messages without a receiver: notifications of no exchange
 	// or session, messages above a bound, late answers.
 	Dropped uint64
+
+	// Overrun counts the calls of this side that ended because their Events did not keep up
+	// with the notifications.
+	Overrun uint64
 }
 
-type counters struct{ dropped atomic.Uint64 }
+type counters struct{ dropped, overrun atomic.Uint64 }
 
 // New returns a Mapping.
 func New(opts Options) *Mapping {
@@ -128,7 +136,7 @@ func (m *Mapping) Stats() Stats {
 	tasks := m.tasks.count()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{Sessions: len(m.sessions), Tasks: tasks, Dropped: m.stats.dropped.Load()}
+	return Stats{Sessions: len(m.sessions), Tasks: tasks, Dropped: m.stats.dropped.Load(), Overrun: m.stats.overrun.Load()}
 }
 
 // Close ends all legacy sessions; later requests that would open one are refused.
@@ -155,7 +163,7 @@ func (m *Mapping) Profile() *profiles.Profile {
 		Operations: operations(),
 		Open:       true,
 		Extensions: []uint64{
-			ExtTarget, ExtSession, ExtRelated, ExtMCPParam, ExtHTTPStatus,
+			ExtTarget, ExtSession, ExtRelated, ExtMCPParam, ExtHTTPStatus, ExtWindow, ExtTaken,
 			profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain,
 		},
 		Methods: []profiles.Method{

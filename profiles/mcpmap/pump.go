@@ -15,10 +15,20 @@ import (
 // waits for a client that is slow or disconnected.
 
 // Notify implements Counterpart. A change of a list that the client may not see is dropped.
-func (s *serverSession) Notify(octets []byte) {
-	if s.view().concerns(octets) {
-		s.push(message{kind: Notification, octets: slices.Clone(octets)})
+func (s *serverSession) Notify(octets []byte) bool {
+	return !s.view().concerns(octets) || s.push(message{kind: Notification, octets: slices.Clone(octets)})
+}
+
+// Pace implements Counterpart.
+func (s *serverSession) Pace(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.closed && (s.home != nil || s.listener != nil) && (len(s.due) > s.m.opts.MaxPending/2 || s.dueSize > maxDueOctets/2) {
+		if err := s.room.Wait(ctx, &s.mu); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // Request implements Counterpart.
@@ -41,19 +51,20 @@ func (s *serverSession) Request(x *Exchange, m *Message, answer func(octets []by
 	s.push(msg)
 }
 
-// push queues a message for the client.
-func (s *serverSession) push(msg message) {
+// push queues a message for the client, if there is room.
+func (s *serverSession) push(msg message) bool {
 	s.mu.Lock()
 	n := len(msg.octets)
 	if s.closed || len(s.due) >= s.m.opts.MaxPending || len(s.due) > 0 && s.dueSize+n > maxDueOctets {
 		s.mu.Unlock()
 		s.undelivered(&msg)
-		return
+		return false
 	}
 	s.due = append(s.due, msg)
 	s.dueSize += n
 	s.startPump()
 	s.mu.Unlock()
+	return true
 }
 
 // undelivered gives up a message.
@@ -126,6 +137,7 @@ func (s *serverSession) pump() {
 			// path, which starts a pump.
 			if s.listener != nil && s.listener.conn.sess == path.sess {
 				s.listener = nil
+				s.room.Open()
 			}
 			if s.home != nil && s.home.sess == path.sess {
 				s.pumping = false
@@ -137,11 +149,13 @@ func (s *serverSession) pump() {
 		}
 		if err != nil && s.listener != nil && s.listener.lane == path.lane && !errors.As(err, new(*profiles.Error)) {
 			s.listener = nil // it has ended its stream, but the connection is open
+			s.room.Open()
 			s.mu.Unlock()
 			continue
 		}
 		s.due = slices.Delete(s.due, 0, 1)
 		s.dueSize -= len(msg.octets)
+		s.room.Open()
 		s.mu.Unlock()
 		if err != nil {
 			s.undelivered(&msg)
@@ -224,6 +238,7 @@ func (s *serverSession) leftBehind(msg *message, err error, p path) bool {
 	}
 	if s.listener != nil && s.listener.lane == p.lane {
 		s.listener = nil
+		s.room.Open()
 	}
 	again := *msg
 	again.again = true

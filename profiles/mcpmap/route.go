@@ -213,7 +213,7 @@ func (s *clientSession) rest() *route {
 // events receives messages of the session that belong to no call. The peer learns of the new
 // connection with the next message of the session, or with swp.mcp.listen.
 func (c *Client) Resume(_ context.Context, target, session string, events Events) error {
-	_, err := c.begin(session, &Call{Target: target, Events: events}, nil, &inbox{limit: c.m.opts.MaxNotificationsDue})
+	_, err := c.begin(session, &Call{Target: target, Events: events}, nil, &inbox{limit: c.m.opts.MaxDue})
 	return err
 }
 

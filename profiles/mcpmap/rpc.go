@@ -78,6 +78,7 @@ func (s *serverSession) unheard(l *listener) {
 	defer s.mu.Unlock()
 	if s.listener == l {
 		s.listener = nil
+		s.room.Open()
 	}
 }
 

@@ -30,6 +30,9 @@ func (m *Mapping) Serve(_ context.Context, req *profiles.Request, _ profiles.Res
 		}
 		return m.request(c, req, &msg)
 	case Notification:
+		if confirmed, err := c.confirmed(req); confirmed || err != nil {
+			return err
+		}
 		if client := c.calling(); client != nil && client.receiveNotification(req, &msg) {
 			return nil
 		}
@@ -152,6 +155,10 @@ func (m *Mapping) act(req *profiles.Request) (profiles.Act, error) {
 	}
 	c := m.conn(req.Session)
 	act := profiles.Act{Operation: string(msg.Method()), Ruled: true}
+	if _, ok := req.Extensions.Lookup(ExtTaken); ok && Kind(req.MsgType) == Notification {
+		act.Free = true
+		return act, nil
+	}
 	if client := c.calling(); client != nil && client.owns(req) {
 		act.Free = true
 		return act, nil

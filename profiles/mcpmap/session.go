@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/internal/fair"
+	"github.com/slimwire/swp/internal/room"
 	"github.com/slimwire/swp/profiles"
 )
 
@@ -38,6 +39,7 @@ type serverSession struct {
 	dueSize  int         // octets in due
 	pumping  bool        // a goroutine is sending them
 	sending  bool        // the goroutine is sending the first of them
+	room     room.Gate   // opened when one of them was sent, and when nobody sends
 	expiry   *time.Timer
 }
 
@@ -235,6 +237,7 @@ func (s *serverSession) orphan(c *conn) {
 		return
 	}
 	s.home = nil
+	s.room.Open()
 	if l := s.listener; l != nil && l.conn != c {
 		s.home = l.conn
 		s.mu.Unlock()
@@ -282,6 +285,7 @@ func (s *serverSession) close() {
 		return
 	}
 	s.closed = true
+	s.room.Open()
 	conv, listener, due, home := s.conv, s.listener, s.due, s.home
 	s.listener, s.due = nil, nil
 	if s.sending {

@@ -31,7 +31,7 @@ var mcpRows = []frontRow[mcpfront.Stats]{
 	total("swpd_http_mcp_modern_total", "Requests without a session that were passed on.", func(s *mcpfront.Stats) int64 { return s.Modern }),
 	total("swpd_http_mcp_legacy_total", "Requests of sessions that were passed on.", func(s *mcpfront.Stats) int64 { return s.Legacy }),
 	total("swpd_http_mcp_refused_total", "Requests that were refused for what they look like.", func(s *mcpfront.Stats) int64 { return s.Refused }),
-	total("swpd_http_mcp_dropped_total", "Messages that no client came for in time.", func(s *mcpfront.Stats) int64 { return s.Dropped }),
+	total("swpd_http_mcp_dropped_total", "Messages that no client came for in time, or that it did not keep up with.", func(s *mcpfront.Stats) int64 { return s.Dropped }),
 }
 
 var a2aRows = []frontRow[a2afront.Stats]{
@@ -66,6 +66,7 @@ func (f *Fronts) Collect(ch chan<- prometheus.Metric) {
 	var a2a a2afront.Stats
 	if f.listener != nil {
 		mcp, a2a = f.mcp.Stats(), f.a2a.Stats()
+		mcp.Dropped += int64(f.way.Profiles().MCP.Stats().Dropped)
 	}
 	collect(ch, mcpRows, &mcp)
 	collect(ch, a2aRows, &a2a)

@@ -96,7 +96,11 @@ func (p *Profiles) Recheck() (kept, closed int) {
 
 // Collectors implements part.Part.
 func (p *Profiles) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{liveTasks(p.set.A2A), waitingTasks(p.set.A2A), relayed{p.set.Relay}}
+	return []prometheus.Collector{
+		liveTasks(p.set.A2A), waitingTasks(p.set.A2A), relayed{p.set.Relay},
+		counted("swpd_mcp_undelivered_total", "Notifications that a peer got none of because it did not read, or of a call that had ended.", func() uint64 { return p.set.MCP.Stats().Dropped }),
+		counted("swpd_mcp_overruns_total", "Calls to partners that ended because their notifications came faster than the caller read them.", func() uint64 { return p.set.MCP.Stats().Overrun }),
+	}
 }
 
 // Retire implements part.Part. It ends subscriptions and consumers, which would otherwise
@@ -116,4 +120,9 @@ func (p *Profiles) Close() error {
 		p.set.Close()
 	}
 	return nil
+}
+
+// counted is a counter that is read at scrape time.
+func counted(name, help string, value func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
 }

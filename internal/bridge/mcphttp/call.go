@@ -352,9 +352,11 @@ func (c *backCall) notify(ctx context.Context, octets []byte) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.x.Pace(ctx)
+	_ = c.x.Pace(ctx)
 	c.heard()
-	c.x.Notify(octets)
+	if !c.x.Notify(octets) {
+		c.b.stats.dropped.Add(1)
+	}
 }
 
 // trouble counts and tells that a request got no proper response.

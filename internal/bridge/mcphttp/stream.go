@@ -152,7 +152,10 @@ func (s *backSession) take(octets []byte) {
 				return
 			}
 		}
-		s.client.Notify(octets)
+		_ = s.client.Pace(s.ctx)
+		if !s.client.Notify(octets) {
+			s.b.stats.dropped.Add(1)
+		}
 	case mcpmap.Request:
 		s.ask(nil, &m)
 	case mcpmap.Response:

@@ -29,8 +29,14 @@ const (
 	maxAhead = 16
 
 	// stuckTime is how long a child may leave a line unread before it counts as
-	// stuck and is stopped.
+	// stuck and is stopped; and how long the client of a session may leave notifications
+	// unread, for which the child waits, before the call ends.
 	stuckTime = time.Minute
+
+	// shareTime is the same for a client of a shared child: the clients of other requests wait
+	// for the same output. A peer that has taken that long gets no such time for hastyTime.
+	shareTime = time.Second
+	hastyTime = time.Minute
 )
 
 // child is one process. It reads messages from it and writes lines to it; its
@@ -41,6 +47,7 @@ type child struct {
 	started time.Time
 	done    chan struct{} // closed when the process and its goroutines are gone
 
+	reading context.Context              // of the reader of its messages; it ends when the child is stopped
 	process atomic.Pointer[proc.Process] // nil: not started yet
 	lines   atomic.Int64                 // messages it has written
 	hard    atomic.Bool                  // stop it without SIGTERM
@@ -280,6 +287,7 @@ func (c *child) readErrors(r io.Reader) {
 func (c *child) readLines(r io.Reader) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	c.reading = ctx
 	go func() {
 		select {
 		case <-c.stop:

@@ -1,6 +1,11 @@
 package mcpstdio
 
 import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -102,14 +107,65 @@ func (p *pool) notification(c *child, m *mcpmap.Message) {
 	}
 	abandoned := f != nil && f.abandoned != nil
 	p.s.mu.Unlock()
+	sent := false
 	switch {
 	case f != nil && !abandoned:
-		f.x.Notify(m.Octets())
+		sent = p.pace(c, f) && f.x.Notify(m.Octets())
 	case !named && p.conv != nil:
-		p.conv.client.Notify(m.Octets())
-	default:
+		_ = p.conv.client.Pace(c.reading)
+		sent = p.conv.client.Notify(m.Octets())
+	}
+	if !sent {
 		p.s.stats.dropped.Add(1)
 	}
+}
+
+// atOnce is a context that has ended: Pace then fails where it would wait.
+var atOnce = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// pace waits, and the child with it, until the client of a request has room for a notification.
+// A client that keeps the child waiting for too long gets an error in place of the rest.
+func (p *pool) pace(c *child, f *flight) bool {
+	if err := f.x.Pace(atOnce); !errors.Is(err, context.Canceled) {
+		return true // there is room, or the request has ended, and Notify decides
+	}
+	patience := stuckTime
+	if p.conv == nil {
+		patience = p.patience(f.who)
+	}
+	ctx, cancel := context.WithTimeout(c.reading, patience)
+	defer cancel()
+	if f.x.Pace(ctx) == nil || ctx.Err() == nil || c.reading.Err() != nil {
+		return true
+	}
+	if p.conv == nil {
+		p.tooSlow(f.who)
+	}
+	f.x.Overrun()
+	p.cancelled(f, nil)
+	return false
+}
+
+// patience returns how long a shared child waits for a client.
+func (p *pool) patience(who string) time.Duration {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if time.Since(p.slow[profiles.Link(who)]) < hastyTime {
+		return 0
+	}
+	return shareTime
+}
+
+// tooSlow records that a peer has used up the patience of a shared child.
+func (p *pool) tooSlow(who string) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	maps.DeleteFunc(p.slow, func(_ string, since time.Time) bool { return time.Since(since) >= hastyTime })
+	p.slow[profiles.Link(who)] = time.Now()
 }
 
 // request passes a question of the server to the client of the session. In the

@@ -25,8 +25,9 @@ type pool struct {
 	shutting bool
 
 	// For the shared one only.
-	places fair.Shares // of waiting
-	calls  fair.Shares // of requests at children
+	places fair.Shares          // of waiting
+	calls  fair.Shares          // of requests at children
+	slow   map[string]time.Time // peers that have used up the patience of a child, since when
 }
 
 // maxCalls bounds the requests at shared children, subscriptions among them.
@@ -54,7 +55,7 @@ type flight struct {
 const abandonedTime = time.Minute
 
 func (s *Server) newPool(conv *conversation, limit int) *pool {
-	p := &pool{s: s, conv: conv, max: limit, places: fair.NewShares(s.cfg.MaxWaiting), calls: fair.NewShares(maxCalls)}
+	p := &pool{s: s, conv: conv, max: limit, places: fair.NewShares(s.cfg.MaxWaiting), calls: fair.NewShares(maxCalls), slow: make(map[string]time.Time)}
 	if conv != nil {
 		p.who = conv.client.Peer().Identity
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +60,9 @@ func script(mode string) int {
 	}
 	return 0
 }
+
+// burstLine is a notification of the burst of a request.
+const burstLine = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":%d}}`
 
 type scripted struct {
 	in   *bufio.Reader
@@ -133,6 +137,20 @@ func (s *scripted) do(line []byte, c command) {
 		s.answer(c, hex.EncodeToString(line))
 	case "say": // these octets, and nothing of its own
 		s.say(c.text())
+	case "burst", "notifications/burst": // so many notifications, then an answer
+		n, _ := strconv.Atoi(c.text())
+		w := bufio.NewWriter(s.out)
+		for i := range n {
+			line := burstLine
+			if len(c.ID) == 0 {
+				line = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`
+			}
+			_, _ = fmt.Fprintf(w, line+"\n", i)
+		}
+		_ = w.Flush()
+		if len(c.ID) > 0 {
+			s.answer(c, n)
+		}
 	case "hold":
 		s.held = append(s.held, c.text())
 	case "release", "notifications/release": // what was held, newest first, then an answer
