@@ -160,12 +160,12 @@ lint: ## golangci-lint and buf lint; the first run builds them, which takes minu
 	$(BUF) lint
 
 .PHONY: generate
-generate: ## the messages of the profiles, from the schemas in proto/
+generate: ## the messages of the profiles and the tables of their fields in docs/wire.md, from the schemas in proto/
 	$(GO) run ./tools/p1gen
 
 .PHONY: check-generate
 check-generate: generate ## generate, and want nothing to change
-	git diff --exit-code -- profiles
+	git diff --exit-code -- profiles docs/wire.md
 	@test -z "$$(git status --porcelain -- profiles)" || { git status --short -- profiles; exit 1; }
 
 .PHONY: ci

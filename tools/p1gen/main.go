@@ -5,7 +5,7 @@
 //
 // For a schema proto/x.proto it writes profiles/x/messages.gen.go: the message
 // types, the bounds, a view for each message with Decode, Size and Append, and
-// Messages, the same as data. What the options in proto/options.proto do not
+// Messages, the same as data; and the table of its fields in docs/wire.md. What the options in proto/options.proto do not
 // say is left to a method that is written by hand (option check).
 package main
 
@@ -26,7 +26,7 @@ func main() {
 }
 
 func run(root string) error {
-	files, err := generate()
+	files, err := generate(root)
 	if err != nil {
 		return err
 	}
@@ -38,13 +38,22 @@ func run(root string) error {
 	return nil
 }
 
-// generate returns the generated files by their paths below the root.
-func generate() (map[string][]byte, error) {
+// generate returns the generated files, and docs/wire.md with its generated tables, by their
+// paths below the root.
+func generate(root string) (map[string][]byte, error) {
 	schemas, err := load()
 	if err != nil {
 		return nil, err
 	}
-	files := make(map[string][]byte)
+	written, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(wire)))
+	if err != nil {
+		return nil, err
+	}
+	text, err := document(string(written), schemas)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", wire, err)
+	}
+	files := map[string][]byte{wire: []byte(text)}
 	for _, s := range schemas {
 		source, err := s.source()
 		if err != nil {

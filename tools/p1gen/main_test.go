@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -11,7 +13,7 @@ import (
 const root = "../.."
 
 func TestMessagesAreThoseThatTheSchemasGenerate(t *testing.T) {
-	files, err := generate()
+	files, err := generate(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,8 +23,29 @@ func TestMessagesAreThoseThatTheSchemasGenerate(t *testing.T) {
 		}
 	}
 	generated, err := filepath.Glob(filepath.Join(root, "profiles/*/messages.gen.go"))
-	if err != nil || len(generated) != len(files) {
-		t.Errorf("%d generated files, %d schemas, error %v", len(generated), len(files), err)
+	schemas, failed := load()
+	if err != nil || failed != nil || len(generated) != len(schemas) {
+		t.Errorf("%d generated files, %d schemas, errors %v and %v", len(generated), len(schemas), err, failed)
+	}
+}
+
+func TestTheTableOfASchemaHasEachFieldWithItsNumber(t *testing.T) {
+	schemas, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range schemas {
+		table := s.table()
+		for _, m := range s.messages {
+			if !strings.Contains(table, fmt.Sprintf("| %s |", m.schemaName)) {
+				t.Errorf("%s: message %s is missing", s.path, m.schemaName)
+			}
+			for _, f := range m.fields {
+				if !strings.Contains(table, fmt.Sprintf("%d %s, ", f.num, f.schemaName)) {
+					t.Errorf("%s: %s.%s is missing", s.path, m.schemaName, f.schemaName)
+				}
+			}
+		}
 	}
 }
 
