@@ -98,9 +98,11 @@ func unknown(text string, names map[string]bool) []string {
 	return wrong
 }
 
+// isFolder reports whether a folder of the repository has the name. bin and artifacts are what
+// make writes, and there on some machines only.
 func isFolder(name string) bool {
 	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
+	return err == nil && info.IsDir() && name != "bin" && name != "artifacts"
 }
 
 // isData reports whether a name is that of a folder in the data directory of swpd.

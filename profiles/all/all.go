@@ -36,6 +36,9 @@ type Options struct {
 	// Version of the software, for swp.info.
 	Version string
 
+	// Conformance lists the conformance classes that the software claims, for swp.info.
+	Conformance []string
+
 	// Identity is the identity of this endpoint. Its own errors carry it. Empty: they carry
 	// none.
 	Identity string
@@ -361,7 +364,7 @@ func (d declared) AgentIDs() []string {
 func (s *Set) info(opts Options) func(profiles.Session) rpc.Info {
 	return func(session profiles.Session) rpc.Info {
 		peer := session.Peer()
-		info := rpc.Info{Version: opts.Version, Targets: s.MCP.Targets(peer)}
+		info := rpc.Info{Version: opts.Version, Conformance: opts.Conformance, Targets: s.MCP.Targets(peer)}
 		info.Extensions = map[uint64][]uint64{0: {profiles.ExtChain, profiles.ExtEndpoint, profiles.ExtDraining}} // of any profile
 		if opts.Callers {
 			info.Extensions[0] = append(info.Extensions[0], profiles.ExtCaller)

@@ -29,6 +29,9 @@ type Info struct {
 	// Version of the software.
 	Version string `json:"version"`
 
+	// Conformance lists the conformance classes that the software claims, such as "SWP C5".
+	Conformance []string `json:"conformance,omitempty"`
+
 	// Profiles that are served, with their message types.
 	Profiles []ProfileInfo `json:"profiles"`
 

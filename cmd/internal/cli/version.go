@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/slimwire/swp/internal/claimed"
 )
 
 // release is the version that is being worked on.
@@ -65,7 +67,7 @@ func newVersion(root *cobra.Command, version string) *cobra.Command {
 	name := root.Name()
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version",
+		Short:   "Print the version and the claimed conformance classes",
 		Example: "  " + name + " version\n  " + name + " version --json",
 	}
 	if root.PersistentFlags().Lookup("json") == nil {
@@ -73,7 +75,7 @@ func newVersion(root *cobra.Command, version string) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if asJSON, err := cmd.Flags().GetBool("json"); err != nil || !asJSON {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine(name, version))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%sconformance %s\n", versionLine(name, version), strings.Join(claimed.Classes(), ", "))
 			return err
 		}
 		v := struct {
@@ -81,7 +83,9 @@ func newVersion(root *cobra.Command, version string) *cobra.Command {
 			Revision string `json:"revision,omitempty"`
 			Go       string `json:"go"`
 			Platform string `json:"platform"`
-		}{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+
+			Conformance []string `json:"conformance"`
+		}{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Conformance: claimed.Classes()}
 		if info, ok := debug.ReadBuildInfo(); ok {
 			v.Revision = revision(info)
 		}

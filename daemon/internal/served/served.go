@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/claimed"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -41,7 +42,7 @@ type Options struct {
 // Make builds the profiles with the contributions of the parts.
 func (p *Profiles) Make(parts part.List, opts Options) error {
 	o := all.Options{
-		Version: opts.Version, More: opts.More, TellBounds: true, Callers: true,
+		Version: opts.Version, Conformance: claimed.Classes(), More: opts.More, TellBounds: true, Callers: true,
 		RPC: rpc.Options{Methods: opts.Methods, Handler: opts.Handler, ReplayWindow: opts.ReplayWindow},
 	}
 	if err := parts.Offer(&o); err != nil {
