@@ -149,7 +149,7 @@ func (d *daemon) makeBackends() error {
 	}
 	d.add(d.workers)
 	d.agents, err = workers.NewAgents(workers.AgentOptions{
-		Config: d.config, Log: d.log, Records: d.state, Memory: d.memory.Budget, Access: d.guard, Hires: d.served, Declare: d.hints.SetAgents,
+		Config: d.config, Log: d.log, Records: d.state, Memory: d.memory.Budget, Access: d.guard, Cards: d.cards, Hires: d.served, Declare: d.hints.SetAgents,
 	})
 	if err != nil {
 		return err

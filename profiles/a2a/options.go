@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -61,6 +62,10 @@ type Options struct {
 	// is its name here, partner/agent for an agent of a partner. Nil: an initiator that
 	// knows the id of a task may use any task of the agent.
 	Ward func(agent string, t *Task) Ward
+
+	// Card returns the card of an agent on a session, or behind the partner of a session, for
+	// its Ward: agent is its name here. It may wait. Nil: no card is known.
+	Card func(ctx context.Context, at profiles.Session, agent string) ([]byte, error)
 
 	// Carrier sends the trace context, hints and credentials of the initiator ahead of a
 	// Task. After an error the Task is not sent; an *profiles.Error that is not retryable

@@ -3,16 +3,25 @@ package a2a
 import (
 	"context"
 	"errors"
+	"time"
+
+	"github.com/slimwire/swp/profiles"
 )
+
+// Carded is an agent with a card.
+type Carded interface {
+	// Card returns the card, as peers get it. It may wait.
+	Card(ctx context.Context) ([]byte, error)
+}
 
 // Ward supervises one task that is given to an agent over a session. To the agent all
 // initiators have the identity of this endpoint, so this endpoint separates the A2A tasks
 // of its initiators (mcp-a2a mapping §4). The errors of a Ward are a *Failure, which ends
 // the task, or an error of a store.
 type Ward interface {
-	// Admit returns an error to refuse the task before it is given to the agent. It may
-	// wait.
-	Admit(ctx context.Context) error
+	// Admit returns an error to refuse the task before it is given to the agent, whose card
+	// says how the agent itself would refuse it. It may wait.
+	Admit(ctx context.Context, agent Carded) error
 
 	// Given returns the input and the service parameters that the agent gets for those of
 	// the task. It must not block, and returns the same each time: a Task that is sent again
@@ -42,6 +51,34 @@ func (x *execution) wardOf(agentID string, input []byte) Ward {
 	return t.s.opts.Ward(agentID, t.job(input))
 }
 
+// cardTime limits a request for a card. The initiator waits for its refusal meanwhile.
+const cardTime = 5 * time.Second
+
+var errNoCard = errors.New("a2a: cards of agents are not known")
+
+// Card implements Carded with the agent of the task. It asks on behalf of the owner of the task.
+func (x *execution) Card(ctx context.Context) ([]byte, error) {
+	t, s := x.t, x.t.s
+	s.mu.Lock()
+	a := x.agent
+	if a == nil || a.host == nil || s.opts.Card == nil {
+		s.mu.Unlock()
+		return nil, errNoCard
+	}
+	session, id := a.host.session, a.id
+	s.mu.Unlock()
+	if isPartner(id) {
+		if id = t.Agent; isPartner(id) {
+			return nil, errNoCard // the partner chooses the agent
+		}
+	}
+	// Not the context of the task: what accompanies the task is not for this request.
+	asking, cancel := context.WithTimeout(context.Background(), cardTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return s.opts.Card(profiles.WithCaller(asking, t.Owner), session, id)
+}
+
 // admitted reports whether the task may be given to an agent. If not, it has ended.
 func (x *execution) admitted(agentID string, input []byte) bool {
 	t := x.t
@@ -55,7 +92,7 @@ func (x *execution) admitted(agentID string, input []byte) bool {
 		}
 	}
 	w := x.wardOf(agentID, input)
-	if !x.askWard(func() error { return w.Admit(t.ctx) }) {
+	if !x.askWard(func() error { return w.Admit(t.ctx, x) }) {
 		return false
 	}
 	t.s.mu.Lock()

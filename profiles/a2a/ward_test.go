@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -47,7 +49,10 @@ type ward struct {
 	about string
 }
 
-func (w ward) Admit(context.Context) error {
+func (w ward) Admit(ctx context.Context, agent a2a.Carded) error {
+	if octets, err := agent.Card(ctx); err == nil {
+		_ = w.pop("card "+string(octets), nil)
+	}
 	return w.pop("admit "+w.about, &w.admit)
 }
 
@@ -146,6 +151,38 @@ func TestPR04AWardRefusesATaskBeforeAnAgentIsAsked(t *testing.T) {
 		p.want(message{Type: 4, ID: "here", OK: true, Payload: "in"})
 		if said := w.heard(); len(said) > 0 {
 			t.Errorf("asked %q of what is none of theirs", said)
+		}
+	})
+}
+
+func TestAWardIsToldTheCardOfItsAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wards{}
+		s := service(t, a2a.Options{Ward: w.of, Card: func(ctx context.Context, at profiles.Session, agent string) ([]byte, error) {
+			if agent == "far/absent" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return []byte(agent + " at " + at.Peer().Identity + " for " + profiles.CallerOf(ctx)), nil
+		}})
+		s.Partner("far", carol, "", nil)
+		p, agent, far := script(t, s, alice), script(t, s, bob), script(t, s, carol)
+		s.Reached("far", far.service, true)
+		agent.send(handshake("a", op))
+		synctest.Wait()
+		for name, want := range map[string][]string{
+			"a":          {"card a at " + bob + " for " + alice},
+			"far/b":      {"card far/b at " + carol + " for " + alice},
+			"far/absent": nil, // nobody waits for ever
+			"far":        nil, // any agent of the partner
+		} {
+			w.fail(&w.admit, errTold)
+			p.send(task("of "+name, op, "in"), param(a2a.ExtAgent, name))
+			p.want(message{Type: 4, ID: "of " + name, Reason: "task not found", Payload: "-32001"})
+			heard := w.heard()
+			if diff := cmp.Diff(want, heard[:len(heard)-1], cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
 		}
 	})
 }

@@ -186,5 +186,34 @@ func (s *Service) serve(_ context.Context, req *profiles.Request, _ profiles.Res
 	return nil
 }
 
+// Card returns the card that peers get for an agent of this endpoint. The error is a
+// *profiles.PeerError if there is none.
+func (s *Service) Card(ctx context.Context, agentID string) (Card, error) {
+	return CardOf(ctx, agentID, s.sources...)
+}
+
+// CardOf returns the card of an agent from the first of some sources that has it; a Source may
+// be nil. It waits for the card, or for ctx. The error is a *profiles.PeerError if no source
+// has it.
+func CardOf(ctx context.Context, agentID string, sources ...Source) (Card, error) {
+	type outcome struct {
+		card Card
+		err  error
+	}
+	found := make(chan outcome, 1)
+	for _, source := range sources {
+		if source == nil || !source.Card(agentID, func(card Card, err error) { found <- outcome{card, err} }) {
+			continue
+		}
+		select {
+		case o := <-found:
+			return o.card, o.err
+		case <-ctx.Done():
+			return Card{}, context.Cause(ctx)
+		}
+	}
+	return Card{}, &profiles.PeerError{Profile: Name, Code: CodeNotFound, Message: errUnknown.Text}
+}
+
 // check returns an error for a malformed answer.
 var check = p1.WellFormed(Messages)

@@ -7,8 +7,10 @@ package all
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -313,7 +315,7 @@ func (s *Set) open(opts *Options) (err error) {
 	if opts.A2A.Carrier == nil {
 		opts.A2A.Carrier = s.Carriers
 	}
-	opts.A2A.Chains = s.Cred
+	opts.A2A.Chains, opts.A2A.Card = s.Cred, s.cardOf
 	if s.A2A, err = a2a.New(opts.A2A); err != nil {
 		return err
 	}
@@ -344,6 +346,24 @@ func (s *Set) Close() {
 	for _, end := range slices.Backward(s.opened) {
 		end()
 	}
+}
+
+// cardOf returns the card of an agent for profile 2: the one that peers get here, or the one of
+// a partner's agent.
+func (s *Set) cardOf(ctx context.Context, at profiles.Session, agent string) ([]byte, error) {
+	_, name, behind := strings.Cut(agent, "/")
+	if !behind {
+		card, err := s.AGDISC.Card(ctx, agent)
+		return card.Payload, err
+	}
+	if !profiles.Serves(at, agdisc.ProfileID) {
+		return nil, errors.New("all: this partner has no cards")
+	}
+	card, err := agdisc.Ask(ctx, at, name, "")
+	if err != nil {
+		return nil, err
+	}
+	return card.Payload, nil
 }
 
 // declared implements agdisc.Agents with the agents that sessions have declared by A2A.

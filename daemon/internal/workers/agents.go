@@ -32,6 +32,7 @@ type Agents struct {
 	records  a2aowners.Records
 	memory   *memory.Budget
 	may      profiles.Access
+	cards    agdisc.Source
 	anchors  func() *ucr.Table
 	log      *zap.Logger
 	failures *prometheus.CounterVec
@@ -59,6 +60,7 @@ type AgentOptions struct {
 	Access  profiles.Access
 	Hires   *served.Profiles // registers Workers
 	Memory  *memory.Budget   // for their answers
+	Cards   agdisc.Source    // of the configuration, in place of those of agents
 
 	// Declare puts the hints on agents from a configuration into force.
 	Declare func(*config.Config)
@@ -67,7 +69,7 @@ type AgentOptions struct {
 // NewAgents makes the agents of a configuration. It does not connect.
 func NewAgents(o AgentOptions) (*Agents, error) {
 	a := &Agents{
-		hires: o.Hires, declare: o.Declare, records: o.Records, memory: o.Memory, may: o.Access, log: o.Log.Named(boundlog.Backend),
+		hires: o.Hires, declare: o.Declare, records: o.Records, memory: o.Memory, may: o.Access, cards: o.Cards, log: o.Log.Named(boundlog.Backend),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_agent_failures_total", Help: "Requests that an agent at a URL did not properly answer.",
 		}, []string{"agent"}),
@@ -114,7 +116,7 @@ func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
 	}
 	back, err := a2ahttp.NewBack(a2ahttp.BackOptions{
 		Name: name, URL: conf.URL, Binding: a2ahttp.Binding(conf.Binding), CardURL: conf.Card, Header: conf.Header(),
-		Records: a.records, Memory: a.memory, Access: a.may, Calls: conf.Calls, Streams: conf.Streams,
+		Records: a.records, Memory: a.memory, Access: a.may, Told: a.cards, Calls: conf.Calls, Streams: conf.Streams,
 		Silence: conf.Timeout, Deadline: conf.Deadline, Retention: conf.Retention,
 		Trouble: func(operation string, err error) {
 			a.failures.WithLabelValues(name).Inc()

@@ -25,11 +25,11 @@ type ward struct {
 }
 
 // Admit implements a2a.Ward.
-func (w *ward) Admit(ctx context.Context) error {
+func (w *ward) Admit(ctx context.Context, agent a2a.Carded) error {
 	if w.err != nil {
 		return w.err
 	}
-	return w.Ward.Admit(ctx)
+	return w.Ward.Admit(ctx, agent)
 }
 
 // Given implements a2a.Ward.

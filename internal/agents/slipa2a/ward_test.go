@@ -27,7 +27,7 @@ func inBothWays(t *testing.T, test func(t *testing.T, way wrapping)) {
 func elsewhere(x *Extension, agent a2a.Worker) a2a.Worker {
 	return a2a.WorkerFunc(func(ctx context.Context, t *a2a.Task, event func(string, []byte) error) ([]byte, error) {
 		w := x.Ward(t, true, unguarded{})
-		if err := w.Admit(ctx); err != nil {
+		if err := w.Admit(ctx, nil); err != nil {
 			return nil, err
 		}
 		given := *t
@@ -53,7 +53,7 @@ func elsewhere(x *Extension, agent a2a.Worker) a2a.Worker {
 // unguarded is a Ward that allows everything.
 type unguarded struct{}
 
-func (unguarded) Admit(context.Context) error { return nil }
+func (unguarded) Admit(context.Context, a2a.Carded) error { return nil }
 
 func (unguarded) Given(input []byte, params []string) ([]byte, []string) { return input, params }
 
@@ -66,7 +66,7 @@ type guarded struct{ unguarded }
 
 var errGuarded = errors.New("guarded")
 
-func (guarded) Admit(context.Context) error { return errGuarded }
+func (guarded) Admit(context.Context, a2a.Carded) error { return errGuarded }
 
 func (guarded) Event(payload []byte) ([]byte, func(func(error))) {
 	return payload, func(done func(error)) { done(errGuarded) }
@@ -99,7 +99,7 @@ func TestAWardGivesTheSameTaskEachTime(t *testing.T) {
 
 func TestAWardAsksTheOneBehindIt(t *testing.T) {
 	w := extension(t, Options{}).Ward(task(a2abinding.SendMessage, send(say(""), ""), Param), true, guarded{})
-	if err := w.Admit(t.Context()); !errors.Is(err, errGuarded) {
+	if err := w.Admit(t.Context(), nil); !errors.Is(err, errGuarded) {
 		t.Errorf("admitted: %v", err)
 	}
 	_, keep := w.Event([]byte(`{"message":{}}`))
@@ -122,7 +122,7 @@ func TestAWardOfAnotherOrganisationsAgent(t *testing.T) {
 	line := strings.Replace(string(say("")), "RequestReview", "ShipIt", 1)
 	for transit, class := range map[bool]string{true: "", false: "unknown_anchor"} {
 		x := extension(t, Options{Codec: slipstream.Codec{Transit: transit}})
-		err := x.Ward(task(a2abinding.SendMessage, send([]byte(line), ""), Param), false, unguarded{}).Admit(t.Context())
+		err := x.Ward(task(a2abinding.SendMessage, send([]byte(line), ""), Param), false, unguarded{}).Admit(t.Context(), nil)
 		if class == "" && err != nil || class != "" && (err == nil || !strings.Contains(string(failureOf(t, err).Data), class)) {
 			t.Errorf("transit %v: %v", transit, err)
 		}

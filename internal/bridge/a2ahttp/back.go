@@ -26,6 +26,7 @@ import (
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 )
 
 // Binding is how an agent at a URL is spoken to.
@@ -53,6 +54,9 @@ type BackOptions struct {
 	// CardURL is where the card is, default /.well-known/agent-card.json on the host
 	// of URL.
 	CardURL string
+
+	// Told has the cards that callers get for agents in place of those at their URLs. Nil: none.
+	Told agdisc.Source
 
 	// Header is sent with every request: the credentials of this endpoint, not those
 	// of callers.
@@ -217,8 +221,8 @@ func (b *Back) admit(ctx context.Context, o a2abinding.Operation, t *a2a.Task, i
 	if err == nil {
 		err = whose.Admit(ctx)
 	}
-	if errors.As(err, new(*a2abinding.Failure)) && b.lacks(ctx, o) {
-		err = o.Unoffered() // as the agent would have answered
+	if errors.As(err, new(*a2abinding.Failure)) && !a2aowners.Offered(ctx, o, b.told) {
+		err = o.Unoffered()
 	}
 	return whose, err
 }

@@ -213,42 +213,10 @@ func freshFor(h http.Header) time.Duration {
 // errNoInterface: the card names none that can be spoken to.
 var errNoInterface = errors.New("a2ahttp: the card names no interface of A2A 1.0 by JSONRPC or HTTP+JSON on the host of the URL")
 
-// get returns the card as soon as it is known.
-func (c *cardCache) get(ctx context.Context) (agdisc.Card, error) {
-	type answer struct {
-		card agdisc.Card
-		err  error
-	}
-	done := make(chan answer, 1)
-	c.find(func(card agdisc.Card, err error) { done <- answer{card, err} })
-	select {
-	case a := <-done:
-		return a.card, a.err
-	case <-ctx.Done():
-		return agdisc.Card{}, context.Cause(ctx)
-	}
-}
-
-// lacks reports whether the card says that the agent does not offer an operation. A card that
-// cannot be read says nothing.
-func (b *Back) lacks(ctx context.Context, o a2abinding.Operation) bool {
-	if o.Needs == "" {
-		return false
-	}
-	card, err := b.card.get(ctx)
-	if err != nil {
-		return false
-	}
-	members, err := a2ajson.Parse(card.Payload)
-	if err != nil {
-		return false
-	}
-	capabilities, err := members.Inner("capabilities")
-	if err != nil || capabilities == nil {
-		return false
-	}
-	offered, err := capabilities.Find(o.Needs)
-	return err == nil && string(offered) != "true"
+// told returns the card that callers get.
+func (b *Back) told(ctx context.Context) ([]byte, error) {
+	card, err := agdisc.CardOf(ctx, b.opts.Name, b.opts.Told, b)
+	return card.Payload, err
 }
 
 // address is where requests go.
@@ -256,7 +224,7 @@ func (b *Back) address(ctx context.Context) (address, error) {
 	if b.opts.Binding != "" {
 		return address{b.opts.Binding, b.opts.URL}, nil
 	}
-	if _, err := b.card.get(ctx); err != nil {
+	if _, err := agdisc.CardOf(ctx, b.opts.Name, b); err != nil {
 		return address{}, err
 	}
 	b.card.mu.Lock()

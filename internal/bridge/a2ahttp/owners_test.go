@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/a2abinding"
 	"github.com/slimwire/swp/internal/bridge/a2ajson"
 	"github.com/slimwire/swp/profiles/a2a"
+	"github.com/slimwire/swp/profiles/agdisc"
 )
 
 // owning is an agent that begins a task of the id it is sent, and knows all tasks.
@@ -256,6 +257,18 @@ func TestAnOperationThatTheCardDoesNotOfferIsRefusedAsTheAgentWould(t *testing.T
 			}
 			if f := failure(t, err); f.Code != want {
 				t.Errorf("card %s, %s: %+v, want %d", row.card, operation, f, want)
+			}
+		}
+		if row.card != "" { // a card of the configuration counts before it
+			configured, err := agdisc.NewTable(agdisc.Card{AgentID: "agent", Payload: []byte(`{"capabilities":{"streaming":true}}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := newBack(t, BackOptions{URL: agent.URL, Binding: JSONRPC, Told: configured})
+			for operation, want := range map[string]int{subscribe: a2abinding.CodeTaskNotFound, push: a2abinding.CodeNoPush} {
+				if _, _, err := b.run(taskFrom(alice, operation, naming[operation])); failure(t, err).Code != want {
+					t.Errorf("card of the configuration, %s: %v, want %d", operation, err, want)
+				}
 			}
 		}
 		b.own(alice, "", "t-a")

@@ -12,34 +12,35 @@ import (
 // Ward is a2a.Options.Ward: it has tasks that are passed on reach none of A2A which is
 // another caller's.
 func (o *Owners) Ward(agent string, t *a2a.Task) a2a.Ward {
-	p, err := o.operation(agent, t)
-	return &ward{p, result(err)}
-}
-
-func (o *Owners) operation(agent string, t *a2a.Task) (*Operation, error) {
 	op, ok := a2abinding.OfKind(t.Kind)
 	if !ok {
-		return nil, a2abinding.Fail(a2abinding.CodeUnknownMethod, "no such operation")
+		return &ward{err: result(a2abinding.Fail(a2abinding.CodeUnknownMethod, "no such operation"))}
 	}
 	input, err := a2ajson.Parse(t.Input)
 	if err != nil {
-		return nil, err
+		return &ward{err: result(err)}
 	}
-	return o.Operation(agent, t.Peer, op, input)
+	p, err := o.Operation(agent, t.Peer, op, input)
+	return &ward{Operation: p, of: op, err: result(err)}
 }
 
 // ward is an Operation as a Ward. If it could not be read, all its methods fail.
 type ward struct {
 	*Operation
+	of  a2abinding.Operation
 	err error
 }
 
 // Admit implements a2a.Ward.
-func (w *ward) Admit(ctx context.Context) error {
-	if w.err != nil {
-		return w.err
+func (w *ward) Admit(ctx context.Context, agent a2a.Carded) error {
+	err := w.err
+	if err == nil {
+		err = result(w.Operation.Admit(ctx))
 	}
-	return result(w.Operation.Admit(ctx))
+	if errors.As(err, new(*a2a.Failure)) && !Offered(ctx, w.of, agent.Card) {
+		return w.of.Unoffered().Result()
+	}
+	return err
 }
 
 // Given implements a2a.Ward.
