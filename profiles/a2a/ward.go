@@ -51,7 +51,7 @@ func (x *execution) wardOf(agentID string, input []byte) Ward {
 	return t.s.opts.Ward(agentID, t.job(input))
 }
 
-// cardTime limits a request for a card. The initiator waits for its refusal meanwhile.
+// cardTime limits a request for a card, for which the initiator waits.
 const cardTime = 5 * time.Second
 
 var errNoCard = errors.New("a2a: cards of agents are not known")

@@ -2,21 +2,16 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/a2aclient"
-	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
-	"github.com/a2aproject/a2a-go/v2/a2aext"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/push"
 )
@@ -130,161 +125,9 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// told is what an event says, in a word.
-func told(t *testing.T, e sdk.Event, err error) string {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	switch e := e.(type) {
-	case *sdk.Task:
-		return "task " + string(e.Status.State)
-	case *sdk.TaskStatusUpdateEvent:
-		return string(e.Status.State)
-	case *sdk.TaskArtifactUpdateEvent:
-		return "artifact"
-	case *sdk.Message:
-		return "message"
-	}
-	return fmt.Sprintf("%T", e)
-}
-
-// A client and an agent that know nothing of SlimWire, each written with the Go SDK of
-// A2A, do all that A2A has through two organisations.
-func TestA2AProgramsNeedNotKnowWhatIsBetweenThem(t *testing.T) {
-	t.Parallel()
-	for _, transport := range []string{"tls", "quic"} {
-		for _, binding := range []string{"jsonrpc", "rest"} {
-			t.Run(transport+"/"+binding, func(t *testing.T) {
-				agent := &sdkAgent{steps: make(chan struct{}, 8)}
-				front := fronted(t, transport, binding, serveAgents(t, agent))
-				for _, by := range []sdk.TransportProtocol{sdk.TransportProtocolJSONRPC, sdk.TransportProtocolHTTPJSON} {
-					t.Run(string(by), func(t *testing.T) { useAgent(t, agent, front, by) })
-				}
-				http.DefaultClient.CloseIdleConnections()
-			})
-		}
-	}
-}
-
-func connectTo(t *testing.T, url string, by sdk.TransportProtocol, opts ...a2aclient.FactoryOption) *a2aclient.Client {
-	t.Helper()
-	card, err := agentcard.NewResolver(http.DefaultClient).Resolve(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts = append(opts, a2aclient.WithConfig(a2aclient.Config{PreferredTransports: []sdk.TransportProtocol{by}}))
-	client, err := a2aclient.NewFromCard(within(t), card, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Destroy() })
-	return client
-}
-
-func useAgent(t *testing.T, agent *sdkAgent, front string, by sdk.TransportProtocol) {
-	ctx := within(t)
-	client := connectTo(t, front+"worker", by)
-	say := func(text string) *sdk.SendMessageRequest {
-		return &sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))}
-	}
-
-	// A message.
-	answer, err := client.SendMessage(ctx, say("hello"))
-	if m, ok := answer.(*sdk.Message); err != nil || !ok || m.Parts[0].Text() != "hello" {
-		t.Fatalf("%+v, %v", answer, err)
-	}
-
-	// A task that streams.
-	agent.step(3)
-	var got []string
-	var id sdk.TaskID
-	for e, err := range client.SendStreamingMessage(ctx, say("work")) {
-		got = append(got, told(t, e, err))
-		id = e.TaskInfo().TaskID
-	}
-	working, done := string(sdk.TaskStateWorking), string(sdk.TaskStateCompleted)
-	if want := []string{"task " + string(sdk.TaskStateSubmitted), working, working, working, "artifact", done}; !slices.Equal(got, want) {
-		t.Fatalf("%q, want %q", got, want)
-	}
-	if task, err := client.GetTask(ctx, &sdk.GetTaskRequest{ID: id}); err != nil || task.Status.State != sdk.TaskStateCompleted {
-		t.Fatalf("%+v, %v", task, err)
-	}
-	if list, err := client.ListTasks(ctx, &sdk.ListTasksRequest{}); err != nil || len(list.Tasks) == 0 {
-		t.Errorf("%+v, %v", list, err)
-	}
-
-	// The connection of a stream is killed; another one subscribes to the task.
-	cut, kill := context.WithCancel(ctx)
-	defer kill()
-	for e, err := range client.SendStreamingMessage(cut, say("work")) {
-		if cut.Err() != nil {
-			break
-		}
-		told(t, e, err)
-		id = e.TaskInfo().TaskID
-		kill()
-	}
-	subscribed := false
-	got = nil
-	for e, err := range client.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
-		if got = append(got, told(t, e, err)); !subscribed {
-			subscribed = true
-			agent.step(3)
-		}
-	}
-	if want := []string{"task " + string(sdk.TaskStateSubmitted), working, working, working, "artifact", done}; !slices.Equal(got, want) {
-		t.Fatalf("%q, want %q", got, want)
-	}
-
-	// A task that is cancelled.
-	got = nil
-	for e, err := range client.SendStreamingMessage(ctx, say("work")) {
-		got = append(got, told(t, e, err))
-		if _, ok := e.(*sdk.Task); ok {
-			task, err := client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: e.TaskInfo().TaskID})
-			if err != nil || task.Status.State != sdk.TaskStateCanceled {
-				t.Fatalf("%+v, %v", task, err)
-			}
-		}
-	}
-	if got[len(got)-1] != string(sdk.TaskStateCanceled) {
-		t.Errorf("%q", got)
-	}
-	if _, err := client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: "no-such-task"}); !errors.Is(err, sdk.ErrTaskNotFound) {
-		t.Errorf("%v", err)
-	}
-
-	// Where notifications go.
-	made, err := client.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: id, ID: "one", URL: "https://example.com/hook"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := client.GetTaskPushConfig(ctx, &sdk.GetTaskPushConfigRequest{TaskID: id, ID: made.ID}); err != nil || got.URL != made.URL {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if list, err := client.ListTaskPushConfigs(ctx, &sdk.ListTaskPushConfigRequest{TaskID: id}); err != nil || len(list) != 1 {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if err := client.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: id, ID: made.ID}); err != nil {
-		t.Error(err)
-	}
-
-	// The extended card, and an extension that has to be known.
-	if card, err := client.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{}); err != nil || card.Name != "worker, extended" {
-		t.Errorf("%+v, %v", card, err)
-	}
-	if _, err := connectTo(t, front+"strict", by).SendMessage(ctx, say("hello")); !errors.Is(err, sdk.ErrExtensionSupportRequired) {
-		t.Errorf("%v", err)
-	}
-	knowing := connectTo(t, front+"strict", by, a2aclient.WithCallInterceptors(a2aext.NewActivator(required)))
-	if _, err := knowing.SendMessage(ctx, say("hello")); err != nil {
-		t.Error(err)
-	}
-}
-
-// The same with the client of @a2a-js/sdk, whose script prints a line for each thing
-// that it has seen. `make a2a-js` installs it and says where it is.
+// A client that is written with @a2a-js/sdk reaches an agent behind two organisations. Its
+// script prints a line for each thing that it has seen. `make a2a-js` installs it and says where
+// it is.
 func TestA2AClientInJavaScript(t *testing.T) {
 	modules := os.Getenv("SWP_A2A_JS")
 	if modules == "" {
