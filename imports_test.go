@@ -50,7 +50,8 @@ var rules = []rule{
 	{"internal/fair/fairtest", nil, nil, "a table of measurements, for the tests of every pool"},
 	{"internal/backoff", nil, nil, "pauses between attempts, for whoever tries again"},
 	{"internal/plain", nil, nil, "errors in the words of users"},
-	{"internal/farend", []string{"profiles", "transport", "transport/endpoint"}, nil, "refusals by the other end, for the client and for the links of the server"},
+	{"internal/causes", nil, nil, "one table of the causes of refusals, for whoever says one or is told"},
+	{"internal/farend", []string{"internal/causes", "transport", "transport/endpoint"}, nil, "refusals by the other end, for the client and for the links of the server"},
 	{"internal/strangers", nil, nil, "places for connections without an authenticated peer, for every entrance"},
 	{"internal/memory", nil, nil, "the budget for octets that others make this process hold, for endpoints and HTTP fronts"},
 	{"internal/room", []string{"profiles"}, nil, "how much may wait for a peer, for endpoints, the mapping of MCP, and the connections that stand in for endpoints in tests"},
@@ -81,7 +82,7 @@ var rules = []rule{
 	{"proto/prototest", []string{"proto"}, []string{"google.golang.org/protobuf"}, "a test kit: messages beside another reading of their schema"},
 	{"tools/p1gen", []string{"proto"}, []string{"github.com/bufbuild/protocompile/linker", "google.golang.org/protobuf"}, "writes the messages of the profiles, and is no part of the programs"},
 
-	{"internal/partner", []string{"internal/backoff", "internal/fair", "internal/farend", "internal/plain", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
+	{"internal/partner", []string{"internal/backoff", "internal/causes", "internal/fair", "internal/farend", "internal/plain", "internal/caller", "profiles", "profiles/agdisc", "profiles/tooldisc", "profiles/mcpmap", "profiles/a2a", "profiles/relay", "profiles/rpc", "transport", "transport/endpoint", "e1"}, nil, "what is passed on between endpoints: no YAML, no logger, no concrete transport"},
 
 	{"internal/receipts", []string{"e1", "internal/audit", "internal/backoff", "profiles", "profiles/rpc"}, nil, "what partners sign for each other, of exchanges that others record"},
 	{"internal/audit", []string{"internal/disk", "transport"}, nil, "files with a chain of hashes, and whose signatures count; what is recorded is the business of others"},

@@ -77,7 +77,7 @@ func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, err
 	kept := Keep(KeepOptions{Dial: dial, Timeout: o.Patience})
 	defer kept.Close()
 	defer kept.Watch()()
-	f := follower{o: o, kept: kept, resume: o.Resume, after: o.After}
+	f := follower{o: o, kept: kept, resume: o.Resume, met: o.Resume, after: o.After}
 	r := backoff.Retry{Pauses: pauses, Patience: o.Patience, Lost: o.Lost}
 	var result *TaskResult
 	err := r.Run(ctx, func() (again bool, err error) {
@@ -87,7 +87,7 @@ func Follow(ctx context.Context, dial Dialer, o FollowOptions) (*TaskResult, err
 		if f.heard || time.Since(began) > o.Patience {
 			r.Moved()
 		}
-		return f.resume && mayPass(err, nil), err
+		return f.resume && mayPass(err, nil) && (f.met || !refusedSide(err)), err
 	})
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -102,12 +102,13 @@ type follower struct {
 	resume bool   // the task may have been sent before
 	after  uint64 // number of the last Event that was handed over
 	heard  bool   // a message arrived on this connection
+	met    bool   // a message arrived on any connection
 	taken  bool   // the peer has acknowledged the task
 }
 
 // once follows the task over one connection.
 func (f *follower) once(ctx context.Context) (*TaskResult, error) {
-	c, err := f.kept.one(ctx)
+	c, err := f.kept.one(ctx, f.o.Agent != "")
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (f *follower) once(ctx context.Context) (*TaskResult, error) {
 		case err != nil:
 			return nil, c.Explain(err)
 		}
-		f.heard, f.taken, unheard = true, true, ctx
+		f.heard, f.met, f.taken, unheard = true, true, true, ctx
 		if err := f.o.Event(event); err != nil {
 			return nil, &finalError{err}
 		}

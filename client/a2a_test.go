@@ -223,7 +223,7 @@ func TestFollowEndsWithWhatNoOtherConnectionMends(t *testing.T) {
 		}
 		o.Task = &a2a.Task{ID: []byte("task"), Kind: "another"}
 		began := time.Now()
-		if _, err := Follow(t.Context(), s.dial, o); !errors.Is(err, errUnacknowledged) || len(s.dials) != 2 {
+		if _, err := Follow(t.Context(), s.dial, o); !errors.Is(err, errUnacknowledged) || len(s.dials) != 3 { // the third one asks what the peer serves
 			t.Errorf("after %d connections: %v", len(s.dials), err)
 		}
 		if d := time.Since(began); d != 10*time.Second {

@@ -8,10 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/internal/farend"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
@@ -80,21 +82,25 @@ var advices = []advice{
 	{"not SWP", (*failure).otherProtocol, always(
 		"What listens there does not speak SWP over TLS. Is the port, and is the scheme of the address right?")},
 	{"denied", func(f *failure) bool { return f.code(profiles.SecurityPolicy) && f.c.lost() }, func(f *failure) string {
-		return inWords(farend.Identity) + ". " + f.c.ifDenied()
+		return inWords(causes.Denied) + ". " + f.c.ifDenied()
+	}},
+	{"partnership", func(f *failure) bool { return farend.Of(f.err).ForPartners() }, func(f *failure) string {
+		cause := farend.Of(f.err)
+		return inWords(cause) + "; " + cause.Remedy() + "."
 	}},
 	{"refused message", func(f *failure) bool { return f.code(profiles.SecurityPolicy) }, always(
 		"The server lets this identity in, but refused this message: its access rules do not allow it, or the chain of credentials that it names (--chain) is revoked, expired or unknown. The log of the server says which.")},
 	{"own certificate out of time", func(f *failure) bool { return f.refusedThere() && f.own != nil }, func(f *failure) string {
-		return fmt.Sprintf("%s, and this is why: %s. Renew it, or show another one with --cert and --key; if the dates are right, check the clock of this machine.", inWords(farend.Certificate), plain.Error(f.own))
+		return fmt.Sprintf("%s, and this is why: %s. Renew it, or show another one with --cert and --key; if the dates are right, check the clock of this machine.", inWords(causes.Untrusted), plain.Error(f.own))
 	}},
 	{"refused certificate", (*failure).refusedThere, func(f *failure) string {
-		return fmt.Sprintf("%s %s. Show one from an authority that the server trusts with --cert and --key; its log says more, with reason \"untrusted\".", inWords(farend.Certificate), f.c.opts.Identity.Cert)
+		return fmt.Sprintf("%s %s. Show one from an authority that the server trusts with --cert and --key; its log says more, with reason \"untrusted\".", inWords(causes.Untrusted), f.c.opts.Identity.Cert)
 	}},
 	{silentPartner, (*failure).beyond, (*failure).silentPartner},
 	{"no answer in time", (*failure).late, always(
 		"No answer in time. Check the address and whether something on the way drops packets (UDP for swp+quic), or allow more time with --timeout.")},
 	{"full", func(f *failure) bool { return f.code(profiles.RateLimitExceeded) }, always(
-		inWords(farend.Full) + ". Try again later.")},
+		inWords(causes.Full) + ". Try again later.")},
 	{"idle here", func(f *failure) bool { return errors.Is(f.err, endpoint.ErrIdle) }, always(
 		"Nothing was in flight for so long that this client closed the connection. Run the command again.")},
 	{"ended after use", func(f *failure) bool { return f.ended() && f.c.peer != nil && f.c.peer.Answered() }, always(
@@ -108,9 +114,9 @@ var advices = []advice{
 		return f.code(profiles.UnknownProfile) || f.ended() && f.c.peer != nil && f.c.overMessage()
 	}, always(
 		"The server lets this identity in, and ended the connection over what was sent: probably it does not serve the profile of the message. Commands that list, ask or ping need profile 12 (RPC).")},
-	{"ended before use", (*failure).ended, func(f *failure) string {
+	{endedBeforeUse, (*failure).ended, func(f *failure) string {
 		// Over TLS there is no reason in the error.
-		return inWords(farend.HungUp) + ". " + f.c.ifDenied()
+		return inWords(causes.Unsaid) + ". " + f.c.ifDenied()
 	}},
 }
 
@@ -150,10 +156,22 @@ func (f *failure) otherProtocol() bool {
 }
 
 // refusedThere reports whether the peer sent an alert about our certificate.
-func (f *failure) refusedThere() bool { return farend.Of(f.err) == farend.Certificate }
+func (f *failure) refusedThere() bool { return farend.Of(f.err) == causes.Untrusted }
 
 // inWords is the beginning of an advice about a refusal by the server.
-func inWords(r farend.Refusal) string { return r.Words("The server", "this client") }
+func inWords(cause causes.Cause) string { return cause.Words("The server", "this client") }
+
+// keptOut are the names of the advices about a server that does not let this side in.
+var keptOut = []string{"denied", "partnership", "own certificate out of time", "refused certificate", "full", "ended, own certificate out of time", endedBeforeUse}
+
+// endedBeforeUse is the name of the advice about a connection that has ended without a reason and without an answer.
+const endedBeforeUse = "ended before use"
+
+// refusedSide reports whether an error says that the server does not let this side in.
+func refusedSide(err error) bool {
+	explained, ok := errors.AsType[*Explained](err)
+	return ok && slices.Contains(keptOut, explained.advice)
+}
 
 func (f *failure) late() bool {
 	return errors.Is(f.err, context.DeadlineExceeded) || strings.Contains(f.text, "timeout") ||
@@ -202,7 +220,7 @@ const answersIn = 2 * time.Second
 
 // answers reports whether the peer itself, and not a partner of it, answers now.
 func (c *Client) answers() bool {
-	if c.peer == nil || c.mute || c.peer.Context().Err() != nil {
+	if c.peer == nil || c.mute.Load() || c.peer.Context().Err() != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), answersIn)
@@ -219,4 +237,4 @@ func (e *SilentError) Error() string {
 }
 
 // ended reports whether the peer closed the connection without a reason.
-func (f *failure) ended() bool { return farend.Of(f.err) == farend.HungUp }
+func (f *failure) ended() bool { return farend.Of(f.err) == causes.Unsaid }

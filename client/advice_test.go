@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -127,7 +128,10 @@ func (s *stage) serveOn(o endpoint.Options) (*endpoint.Endpoint, string) {
 
 // turnAway lets peers connect and closes them with a code, as swpd does with those
 // whom its rules do not let in.
-func (s *stage) turnAway(code profiles.Code) string {
+func (s *stage) turnAway(code profiles.Code) string { return s.turnAwayFor(uint64(code)) }
+
+// turnAwayFor is turnAway with any code.
+func (s *stage) turnAwayFor(code uint64) string {
 	ln := transporttest.Listen(s.t, s.kind, s.server, nil)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -138,7 +142,7 @@ func (s *stage) turnAway(code profiles.Code) string {
 			if err != nil {
 				return
 			}
-			_ = conn.Close(uint64(code))
+			_ = conn.Close(code)
 		}
 	}()
 	s.t.Cleanup(func() {
@@ -430,6 +434,9 @@ var provocations = []provocation{
 		s.server.Now = before // it lets the certificate in
 		return s.call(s.turnAway(profiles.OK))
 	}, "expired at "},
+	{"partnership", "suspended", overQUIC, func(s *stage) error {
+		return s.call(s.turnAwayFor(causes.Suspended.Code()))
+	}, "has suspended the partnership with this client; its operator resumes it"},
 	{"unserved profile", "no RPC", both, func(s *stage) error {
 		return s.call(s.serveWithoutRPC())
 	}, "need profile 12 (RPC)"},

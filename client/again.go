@@ -22,6 +22,7 @@ type again struct {
 	lost     func(err error, pause time.Duration) // may be nil
 	known    bool                                 // the peer was reached before
 	about    string                               // the name that do is about; may be empty
+	alone    bool                                 // do goes before the question what the peer offers, see Kept.one
 }
 
 // run calls do with a connection, and with a new connection after each loss, until do
@@ -34,7 +35,7 @@ func (a again) run(ctx context.Context, do func(ctx context.Context, c *Client, 
 	defer kept.Watch()()
 	r, known := backoff.Retry{Pauses: pauses, Patience: a.patience, Lost: a.lost}, a.known
 	return r.Run(ctx, func() (again bool, err error) {
-		c, err := kept.one(ctx)
+		c, err := kept.one(ctx, !a.alone)
 		if err != nil {
 			return known, err // the peer was never reached
 		}

@@ -21,14 +21,15 @@ const aliveEvery = 5 * time.Second
 // defaultIdle is the assumed idle timeout of an endpoint that does not report one.
 const defaultIdle = 10 * time.Minute
 
-// calls says whether the peer serves profile 12. A peer that does not ends the connection
-// at the first message of that profile.
+// calls says whether the peer serves profile 12. One that does not may end the connection at the first
+// message of that profile.
 type calls uint8
 
 const (
-	untold   calls = iota
-	served         // the peer has answered a call
-	unserved       // the peer has ended a connection at the first call
+	untold    calls = iota
+	served          // the peer has answered a call
+	uncertain       // it did not answer swp.info; perhaps it does not serve profile 12
+	unserved        // it has said that it does not serve profile 12
 )
 
 // held is a connection of a Kept.
@@ -79,49 +80,104 @@ func (h *held) sign(patience time.Duration) bool {
 	return false
 }
 
-// questions is how many connections have to end at the question what a peer offers before it is known
-// not to serve profile 12, and questionPause the time between them. Some can end because a process was
-// killed or stopped just then, and another one takes its place.
-const (
-	questions     = 3
-	questionPause = time.Second
-)
+// answersSoon is how long work waits for the answer to swp.info of a peer that has not answered a call
+// before.
+const answersSoon = 3 * time.Second
 
-// meet makes a connection and asks the peer what it offers. If the peer ends the connections
-// at that question, it does not serve profile 12: meet dials once more, and the peer is
-// never asked again.
-func (k *Kept) meet(ctx context.Context) (*held, error) {
+// A peer that did not answer swp.info is asked again after these pauses, so many times: it may have ended
+// just then, and another process has taken its place.
+var scouts = backoff.Exponential{First: aliveEvery, Longest: time.Minute}
+
+const maxScouts = 3
+
+// meet makes a connection. With first, the peer is asked what it offers before the connection is used,
+// unless it did not answer that before: the question is optional, so any end of the connection, or
+// silence, leads to one that is used without an answer.
+func (k *Kept) meet(ctx context.Context, first bool) (*held, error) {
 	c, err := k.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if k.knows() == unserved {
-		c.mute = true
-		return newHeld(c), nil
-	}
-	for range questions {
-		if err = k.ask(ctx, c); err == nil {
-			return newHeld(c), nil
-		}
-		c.Close()
-		if k.knows() == served || !endpoint.OverProfile(err) {
-			return nil, err
-		}
-		if waited := backoff.Wait(ctx, questionPause); waited != nil {
-			return nil, waited
-		}
-		if c, err = k.dial(ctx); err != nil {
-			return nil, err
-		}
-		if c.gone() { // the question is not the reason: the peer refuses this side
-			err = c.Explain(context.Cause(c.Context()))
+	switch known := k.knows(); {
+	case known == served:
+		if err := k.ask(ctx, c, k.o.Timeout); err != nil {
 			c.Close()
 			return nil, err
 		}
+	case known == untold && !first:
+	case known != untold:
+		c.mute.Store(true)
+	default:
+		err := k.ask(ctx, c, min(answersSoon, k.o.Timeout))
+		if err == nil {
+			break
+		}
+		ended := c.over(err)
+		if ctx.Err() != nil || ended && !endpoint.OverProfile(context.Cause(c.Context())) {
+			err = c.Explain(err)
+			c.Close()
+			return nil, err
+		}
+		if ended {
+			c.Close()
+			if c, err = k.dial(ctx); err != nil {
+				return nil, err
+			}
+		}
+		k.doubt(err)
+		c.mute.Store(true)
 	}
-	k.learn(unserved)
-	c.mute = true
 	return newHeld(c), nil
+}
+
+// over reports whether the connection has ended after a call that failed with err. The end follows such
+// a failure where the connection is one stream.
+func (c *Client) over(err error) bool {
+	if errors.Is(err, endpoint.ErrNoAnswer) {
+		return c.gone()
+	}
+	return c.Context().Err() != nil
+}
+
+// doubt notes that the peer did not answer swp.info.
+func (k *Kept) doubt(err error) {
+	fault, said := errors.AsType[*profiles.Error](err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls = uncertain
+	if said && fault.Code == profiles.UnknownProfile {
+		k.calls = unserved
+	}
+	k.scout(time.Now())
+}
+
+// scout sets the time of the next question over a separate connection. The caller holds mu.
+func (k *Kept) scout(now time.Time) {
+	k.scouting = now.Add(scouts.After(k.scouted))
+	k.scouted++
+}
+
+// reconnoitre asks the peer of a connection without an answer to swp.info over a separate connection,
+// which the peer may end: work on the first one is not at risk.
+func (k *Kept) reconnoitre(h *held) {
+	ctx, cancel := context.WithTimeout(h.c.Context(), k.o.Timeout)
+	defer cancel()
+	defer context.AfterFunc(k.ctx, cancel)()
+	c, err := k.dial(ctx)
+	if err == nil {
+		defer c.Close()
+		err = k.ask(ctx, c, k.o.Timeout)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.scout(time.Now())
+		return
+	}
+	info := c.info.Load()
+	h.c.peer.Known().Learn(info.Offer())
+	h.c.mute.Store(false)
+	h.c.info.Store(info)
 }
 
 func newHeld(c *Client) *held {
@@ -133,14 +189,20 @@ func newHeld(c *Client) *held {
 func (k *Kept) dial(ctx context.Context) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.o.Timeout)
 	defer cancel()
+	select {
+	case k.dialling <- struct{}{}:
+		defer func() { <-k.dialling }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	return k.o.Dial(ctx)
 }
 
 // ask asks the peer what it offers. A peer that refuses the question serves profile 12.
-func (k *Kept) ask(ctx context.Context, c *Client) error {
-	ctx, cancel := context.WithTimeout(ctx, k.o.Timeout)
+func (k *Kept) ask(ctx context.Context, c *Client, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	info, err := c.Info(ctx)
+	info, err := c.offer(ctx)
 	if errors.As(err, new(*rpc.Error)) {
 		info, err = new(rpc.Info), nil
 	}

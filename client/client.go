@@ -84,7 +84,7 @@ type Client struct {
 	closed  sync.Once                // end was called
 	info    atomic.Pointer[rpc.Info] // what the peer offers, if a Kept has asked
 	way     *way                     // nil over SWP
-	mute    bool                     // the peer does not serve profile 12, so no message of it is sent
+	mute    atomic.Bool              // the peer did not answer swp.info, so no message of profile 12 is sent
 }
 
 // SplitTarget splits swp+tls://host:port/target. The target is the name of a server or an

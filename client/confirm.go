@@ -16,7 +16,7 @@ import (
 // sync is rpc.Sync. For a peer without swp.sync, or without profile 12, the error is a
 // *profiles.UnconfirmedError.
 func (c *Client) sync(ctx context.Context, lane profiles.Lane) error {
-	if c.mute {
+	if c.mute.Load() {
 		return new(profiles.UnconfirmedError)
 	}
 	err := rpc.Sync(ctx, lane)

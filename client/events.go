@@ -80,7 +80,7 @@ type eventFollower struct {
 
 // once follows over one connection.
 func (f *eventFollower) once(ctx context.Context) error {
-	c, err := f.kept.one(ctx)
+	c, err := f.kept.one(ctx, true)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,10 @@ type Kept struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	turn   chan struct{} // held by the goroutine that makes the connection
-	work   sync.WaitGroup
+
+	dialling chan struct{} // held by the goroutine that calls Dial
+
+	work sync.WaitGroup
 
 	mu       sync.Mutex
 	now      *held // nil: none
@@ -56,6 +59,8 @@ type Kept struct {
 	next     time.Time // earliest time of the next attempt
 	tried    time.Time // end of the last attempt, if it has failed
 	err      error     // of the last attempt
+	scouting time.Time // of the next call of reconnoitre
+	scouted  int       // questions without an answer
 }
 
 // ErrKeptClosed is the error of a Kept after Close.
@@ -72,7 +77,7 @@ const worthwhile = time.Second
 // Keep returns a Kept. It does not dial; the first Get does. The caller closes it.
 func Keep(o KeepOptions) *Kept {
 	o.Timeout, o.Patience = cmp.Or(o.Timeout, 10*time.Second), cmp.Or(o.Patience, 10*time.Second)
-	k := &Kept{o: o, turn: make(chan struct{}, 1)}
+	k := &Kept{o: o, turn: make(chan struct{}, 1), dialling: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
 }
@@ -200,7 +205,7 @@ func (k *Kept) again(ctx context.Context, began time.Time) (*Client, error) {
 		if err := backoff.Wait(ctx, wait); err != nil {
 			return nil, err
 		}
-		h, err := k.connect(ctx)
+		h, err := k.connect(ctx, true)
 		switch {
 		case err == nil:
 			return h.c, nil
@@ -251,10 +256,10 @@ func (k *Kept) backOff() time.Duration {
 	return wait
 }
 
-// connect makes a connection and makes it the present one. The caller holds turn, or is the
+// connect makes a connection, see meet, and makes it the present one. The caller holds turn, or is the
 // only user.
-func (k *Kept) connect(ctx context.Context) (*held, error) {
-	h, err := k.meet(ctx)
+func (k *Kept) connect(ctx context.Context, first bool) (*held, error) {
+	h, err := k.meet(ctx, first)
 	if err != nil {
 		return nil, err
 	}
@@ -273,9 +278,10 @@ func (k *Kept) connect(ctx context.Context) (*held, error) {
 }
 
 // one is Get with a single attempt. It is for a caller that is the only user, has its own
-// pauses and may close the connection.
-func (k *Kept) one(ctx context.Context) (*Client, error) {
-	h, err := k.connect(ctx)
+// pauses and may close the connection. Without first, its work goes before the question what the peer
+// offers, which is then put later, if a sign of life is needed.
+func (k *Kept) one(ctx context.Context, first bool) (*Client, error) {
+	h, err := k.connect(ctx, first)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +309,11 @@ func (k *Kept) look(h *held) {
 			return
 		case <-h.woken:
 		case <-timer.C:
-			h.sign(k.o.Timeout)
+			if h.c.info.Load() == nil {
+				k.reconnoitre(h)
+			} else {
+				h.sign(k.o.Timeout)
+			}
 		}
 	}
 }
@@ -315,13 +325,20 @@ func (k *Kept) replaced(h *held) bool {
 	return h.replaced
 }
 
-// every is the present interval between requests for a sign of life; 0 means never.
+// every is the present interval between requests for a sign of life, or the time until a peer without an
+// answer to swp.info is asked again; 0 means never.
 func (k *Kept) every(h *held) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case h.c.info.Load() == nil:
-		return 0
+		if k.scouting.IsZero() {
+			k.scout(time.Now())
+		}
+		if k.watches+k.holds == 0 || k.calls == unserved || k.scouted > maxScouts {
+			return 0
+		}
+		return max(time.Until(k.scouting), time.Millisecond)
 	case k.watches > 0:
 		return min(aliveEvery, h.idle()/2)
 	case k.holds > 0:

@@ -17,12 +17,18 @@ import (
 
 // Info asks the peer what it offers.
 func (c *Client) Info(ctx context.Context) (*rpc.Info, error) {
-	if c.mute {
-		return nil, fmt.Errorf("%s does not say what it offers: it has ended a connection over swp.info, and is not asked again", c.address)
+	if c.mute.Load() {
+		return nil, fmt.Errorf("%s does not say what it offers: it did not answer swp.info, and is not asked again on this connection", c.address)
 	}
+	info, err := c.offer(ctx)
+	return info, c.Explain(err)
+}
+
+// offer is Info with an error as it comes.
+func (c *Client) offer(ctx context.Context) (*rpc.Info, error) {
 	var info rpc.Info
 	if err := rpc.CallJSON(ctx, c.peer, rpc.MethodInfo, nil, &info); err != nil {
-		return nil, c.Explain(err)
+		return nil, err
 	}
 	c.peer.Known().Learn(info.Offer())
 	return &info, nil

@@ -35,7 +35,7 @@ type Publisher struct {
 func (p *Publisher) silence() time.Duration { return cmp.Or(p.Silence, 10*time.Second) }
 
 func (p *Publisher) again() again {
-	return again{connect: p.Connect, patience: cmp.Or(p.Patience, 2*time.Minute), silence: p.silence(), lost: p.Lost}
+	return again{connect: p.Connect, patience: cmp.Or(p.Patience, 2*time.Minute), silence: p.silence(), lost: p.Lost, alone: true}
 }
 
 // Bounds of unacknowledged publications.

@@ -134,7 +134,7 @@ type work struct {
 
 // dial connects and declares the agent.
 func (w *work) dial(ctx context.Context) (*Client, error) {
-	c, err := w.kept.one(ctx)
+	c, err := w.kept.one(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (w *work) declare(ctx context.Context) error {
 // has no answer, but the list of agents marks those of the asker. A peer without that list,
 // or without RPC, is assumed to have accepted.
 func (c *Client) agentTaken(ctx context.Context, agent string) error {
-	if c.mute {
+	if c.mute.Load() {
 		return c.Context().Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)

@@ -439,7 +439,7 @@ func TestPartnerThatDoesNotKnowThisEndpointYetIsSaidToRefuseItsCertificate(t *te
 // Over TLS the code of the end is not known.
 func TestPartnerThatDeniesThisEndpointIsSaidToLockItOut(t *testing.T) {
 	for transport, words := range []string{
-		"it hung up; if it does so each time, it is full, or does not let this identity in",
+		"it refused this endpoint, and the cause was not said: perhaps it is full, or does not let this identity in; its operator finds the cause in its log",
 		"it trusts this endpoint's certificate but does not let its identity in; its operator finds it in access.deny",
 	} {
 		a, b := open(t, "a", ""), open(t, "b", "access: {deny: ['spiffe://a.example/**'], rules: [{identity: '**'}], agents: [{identity: '**', agent_ids: '**'}]}\n")

@@ -61,6 +61,21 @@ func (k *Known) Serves(profile uint64) bool {
 	return slices.Contains(now.high, profile)
 }
 
+// Profiles returns the ids of the profiles that the peer is known to serve, sorted.
+func (k *Known) Profiles() []uint64 {
+	now := k.now.Load()
+	if now == nil {
+		return nil
+	}
+	var list []uint64
+	for id := range uint64(64) {
+		if now.low&(1<<id) != 0 {
+			list = append(list, id)
+		}
+	}
+	return append(list, slices.Sorted(slices.Values(now.high))...)
+}
+
 // Heeds reports whether the peer is known to act on an extension of a profile.
 func (k *Known) Heeds(profile, extension uint64) bool {
 	now := k.now.Load()

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// worthwhile is how long a session lasts whose partner has taken it.
-const worthwhile = time.Second
-
 var errBetter = errors.New("partner: another session of the two ends stays")
 
 // enter adds a session to the candidates until it ends.
@@ -32,14 +29,12 @@ func (l *Link) enter(up *Up) {
 	l.saw(up.Session.Peer())
 	l.choose(nil)
 	context.AfterFunc(up.Session.Leaving(), func() { l.left(up) })
-	if !up.asked && l.asks() { // it has shown in the meantime that it can be asked
+	if !up.asked && !up.pending && l.asks() { // it has shown in the meantime that it can be asked
 		l.askAgain()
 	}
 	context.AfterFunc(up.Session.Context(), func() {
+		l.sent(up)
 		l.mu.Lock()
-		if time.Since(up.since) < worthwhile { // so it was not the question that ended the one before
-			l.mute = false
-		}
 		l.open = slices.DeleteFunc(l.open, func(other *Up) bool { return other == up })
 		l.count(up)
 		l.mu.Unlock()
@@ -109,10 +104,10 @@ func (l *Link) choose(cause error) {
 	}
 	l.since = time.Now()
 	if best == nil && cause != nil {
-		l.failure = fmt.Errorf("its connection was lost: %w", cause)
+		l.failure = fmt.Errorf("its connection was lost: %w", ending(cause))
 	}
 	if best != nil {
-		l.failure = nil
+		l.failure, l.turned = nil, false
 		l.connects++
 	}
 	changed := l.changed

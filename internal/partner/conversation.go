@@ -272,7 +272,7 @@ func (c *conversation) join(ctx context.Context) (*Up, string, error) {
 		return nil, "", err
 	}
 	if !profiles.Heeds(now.Session, mcpmap.ProfileID, mcpmap.ExtSession) {
-		return nil, "", c.server.link.ignorant("extension 17 of MCP, sessions")
+		return nil, "", c.server.link.ignorant(now, "extension 17 of MCP, sessions")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -101,9 +101,16 @@ func (d *Directory) NameOf(identity string) (string, bool) {
 func (d *Directory) Asked(identity string) bool {
 	l := d.Of(identity)
 	if l != nil {
-		l.answered()
+		l.answered(nil)
 	}
 	return l != nil
+}
+
+// Tells reports whether the partner of an identity is known to read the error path (profile 4096): its last
+// swp.info has listed it.
+func (d *Directory) Tells(identity string) bool {
+	l := d.Of(identity)
+	return l != nil && l.lists(endpoint.ErrorProfile)
 }
 
 // InFlight returns how many requests the partner with an identity may have in flight here,

@@ -260,9 +260,9 @@ func (t *trip) ready(ctx context.Context) (*Up, error) {
 	case err != nil:
 		return nil, err
 	case !profiles.Serves(up.Session, t.profile.ID):
-		return nil, t.link.ignorant("profile " + t.profile.Name)
+		return nil, t.link.ignorant(up, "profile "+t.profile.Name)
 	case t.rest != "" && !profiles.Heeds(up.Session, 0, profiles.ExtTarget):
-		return nil, t.link.ignorant("extension 52, targets")
+		return nil, t.link.ignorant(up, "extension 52, targets")
 	}
 	return up, nil
 }

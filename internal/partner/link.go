@@ -41,7 +41,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -50,7 +49,6 @@ import (
 
 	"github.com/slimwire/swp/internal/backoff"
 	"github.com/slimwire/swp/internal/fair"
-	"github.com/slimwire/swp/internal/farend"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/transport"
@@ -80,7 +78,10 @@ type Link struct {
 	current  *Up           // the best candidate
 	release  func()        // result of Session.Keep for current
 	known    bool          // the partner serves swp.info
-	mute     bool          // the partner does not serve swp.info and is no longer asked
+	mute     bool          // the partner is not asked: a session has ended at swp.info, or that was not answered
+	doubts   int           // times in a row that a partner that is known did not answer swp.info
+	turned   bool          // the last session without a question has ended at once
+	kept     Remembered    // what the partner is remembered to serve
 	changed  chan struct{} // closed when current changes
 	since    time.Time     // time of the last change of current
 	failure  error         // error of the last round of dialling; nil while there is a session
@@ -114,6 +115,8 @@ func New(opts Options) (*Link, error) {
 	l := &Link{opts: opts, changed: make(chan struct{}), since: time.Now(), release: func() {}, agents: newLister(), tools: newLister(), again: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.draining, l.drain = context.WithCancel(context.Background())
+	l.kept = opts.Remembered
+	l.known = l.kept.Answers
 	l.declare()
 	return l, nil
 }
@@ -166,12 +169,7 @@ func (l *Link) Adopt(s *endpoint.Session) {
 		return
 	}
 	l.work.Go(func() {
-		ctx, cancel := context.WithTimeout(l.ctx, l.opts.DialTimeout)
-		defer cancel()
-		up, err := l.ask(ctx, s)
-		if err != nil && s.Context().Err() == nil && !l.asks() { // it says nothing, and stays
-			up, err = l.ask(ctx, s)
-		}
+		up, err := l.meet(s, false)
 		if err == nil && (up.info.Partner || len(l.opts.Addresses) == 0) {
 			l.enter(up)
 		}
@@ -245,7 +243,11 @@ func (l *Link) away() time.Duration {
 
 // unreachable is the error for a message that was not sent.
 func (l *Link) unreachable(cause error) *profiles.Error {
-	return profiles.LinkFault(profiles.DetailLinkDown, "partner "+l.opts.Name+" cannot be reached now", true, cause)
+	text := "partner " + l.opts.Name + " cannot be reached now"
+	if refused, ok := errors.AsType[*refusedError](cause); ok {
+		text += ": " + refused.Error()
+	}
+	return profiles.LinkFault(profiles.DetailLinkDown, text, true, cause)
 }
 
 // lost is the error for the caller of a message whose exchange on a session has failed with
@@ -295,7 +297,7 @@ func (l *Link) Status() Status {
 		s.Targets = slices.Clone(l.current.info.Targets)
 		s.Untold = l.opts.Tell != TellNone && !profiles.Heeds(l.current.Session, 0, profiles.ExtCaller)
 	case l.failure != nil:
-		s.Failure = l.failure.Error()
+		s.Failure, s.Cause = l.failure.Error(), causeOf(l.failure).String()
 	}
 	return s
 }
@@ -421,18 +423,14 @@ func (l *Link) dialOne(addr transport.Addr) error {
 	defer cancel()
 	conn, err := l.opts.Dial(ctx, addr)
 	if err != nil {
-		if how := farend.Of(err); how != farend.HungUp { // it may be no SWP at all
-			err = refusal(how, err)
-		}
-		return err
+		return ending(err) // without a code it may be no SWP at all
 	}
 	s := l.opts.Attach(conn)
-	up, err := l.ask(ctx, s)
+	up, err := l.meet(s, true)
 	if err != nil {
 		s.Close(profiles.OK)
-		return refusal(farend.Of(err), err)
+		return err
 	}
-	up.Dialled = true
 	l.enter(up)
 	return nil
 }
@@ -443,29 +441,17 @@ func (l *Link) dialOne(addr transport.Addr) error {
 func (l *Link) check(up *Up) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.opts.Check)
 	defer cancel()
-	now, err := l.ask(ctx, up.Session)
+	if !l.asks() {
+		return
+	}
+	info, err := l.question(ctx, up.Session)
 	if err != nil {
 		if l.ctx.Err() == nil {
 			up.Session.Close(profiles.Internal)
 		}
 		return
 	}
-	l.mu.Lock()
-	first := now.asked && !up.asked
-	if first {
-		up.leaving = true
-		l.open = slices.DeleteFunc(l.open, func(other *Up) bool { return other == up })
-		now.Dialled, now.since = up.Dialled, up.since
-	} else {
-		up.info = now.info
-		l.mutual = l.mutual || now.info.Partner
-	}
-	l.mu.Unlock()
-	if first {
-		l.enter(now)
-		return
-	}
-	l.choose(nil)
+	l.update(up, info)
 }
 
 // While messages are sent to a partner, something has to arrive from it in each quietFor; else
@@ -531,43 +517,6 @@ func (l *Link) responds(up *Up) bool {
 	return err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || up.Session.Arrived()
 }
 
-// ask returns a session with the offer of its other end, and has it remember the offer. An
-// endpoint that does not know swp.info, or does not let us call it, offers nothing that it would say.
-func (l *Link) ask(ctx context.Context, s *endpoint.Session) (up *Up, err error) {
-	up = &Up{Session: s, asked: l.asks()}
-	if up.asked {
-		up.info, err = l.question(ctx, s)
-	}
-	if err == nil {
-		l.learn(s, &up.info)
-	}
-	return up, err
-}
-
-// question puts the question to a partner that is asked.
-func (l *Link) question(ctx context.Context, s *endpoint.Session) (rpc.Info, error) {
-	result, err := rpc.Call(profiles.Probing(ctx), s.Control(), rpc.MethodInfo, nil)
-	var fault *rpc.Error
-	if err == nil || errors.As(err, &fault) {
-		l.answered()
-	}
-	switch {
-	case fault != nil:
-		return rpc.Info{}, nil
-	case err != nil && overQuestion(ctx, s, err) && l.unanswered():
-		return rpc.Info{}, fmt.Errorf("partner: it does not answer %s, and is not asked again until its entry changes; list its profiles in partners.%s.profiles: %w",
-			rpc.MethodInfo, l.opts.Name, err)
-	case err != nil:
-		if cause := context.Cause(s.Context()); cause != nil {
-			return rpc.Info{}, cause
-		}
-		err = l.wrong(err, Wrong{Profile: "rpc", Operation: "call", Name: rpc.MethodInfo})
-		return rpc.Info{}, fmt.Errorf("partner: %s: %w", rpc.MethodInfo, err)
-	}
-	info, err := readInfo(result)
-	return info, l.wrong(err, Wrong{Profile: "rpc", Operation: "call", Name: rpc.MethodInfo})
-}
-
 // readInfo reads what a partner says of itself.
 func readInfo(result []byte) (info rpc.Info, err error) {
 	if len(result) > maxInfo {
@@ -583,23 +532,6 @@ func readInfo(result []byte) (info rpc.Info, err error) {
 	})
 	info.Targets = info.Targets[:min(len(info.Targets), maxTargets)]
 	return info, nil
-}
-
-// overQuestion reports whether a session may have ended because it was asked what it
-// offers, or leaves that unanswered.
-func overQuestion(ctx context.Context, s *endpoint.Session, err error) bool {
-	if errors.Is(err, endpoint.ErrNoAnswer) { // the end of the session says why, in a moment
-		moment, cancel := context.WithTimeout(ctx, worthwhile)
-		defer cancel()
-		select {
-		case <-s.Context().Done():
-		case <-moment.Done():
-		}
-	}
-	if cause := context.Cause(s.Context()); cause != nil {
-		return endpoint.OverProfile(cause)
-	}
-	return ctx.Err() != nil || endpoint.OverProfile(err)
 }
 
 func (l *Link) failed(err error) {

@@ -132,7 +132,7 @@ func (s *server) ready(ctx context.Context) (*Up, error) {
 		return nil, err
 	}
 	if s.target != "" && !profiles.Heeds(up.Session, mcpmap.ProfileID, mcpmap.ExtTarget) {
-		return nil, s.link.ignorant("extension 16 of MCP, the name of a server")
+		return nil, s.link.ignorant(up, "extension 16 of MCP, the name of a server")
 	}
 	return up, nil
 }

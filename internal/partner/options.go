@@ -66,6 +66,11 @@ type Options struct {
 	// to those from swp.info.
 	Extensions map[uint64][]uint64
 
+	// Remembered is what the partner is remembered to serve. Remember is called with each change of it,
+	// concurrently, and must not block; it may be nil.
+	Remembered Remembered
+	Remember   func(Remembered)
+
 	// Tasks forwards tasks for agents of the partner. May be nil.
 	Tasks Tasks
 
@@ -141,6 +146,9 @@ func (o Options) withDefaults() Options {
 	if o.Wrong == nil {
 		o.Wrong = func(Wrong) {}
 	}
+	if o.Remember == nil {
+		o.Remember = func(Remembered) {}
+	}
 	if o.Observe == nil {
 		o.Observe = func(Event) {}
 	}
@@ -199,6 +207,7 @@ type Status struct {
 	Addr      string    `json:"addr,omitempty"`
 	Since     time.Time `json:"since"`                    // up or down
 	Failure   string    `json:"failure,omitempty"`        // reason if the link is down
+	Cause     string    `json:"cause,omitempty"`          // name of the cause (package causes) if the partner refuses this endpoint
 	Barred    string    `json:"barred,omitempty"`         // why it is not to be used, such as a suspended partner
 	Targets   []string  `json:"targets,omitempty"`        // MCP servers that the other end offers
 	Untold    bool      `json:"callers_untold,omitempty"` // the other end is to be told of callers, and does not support that
@@ -216,7 +225,9 @@ type Up struct {
 
 	info  rpc.Info // replaced as a whole, never modified
 	since time.Time
-	asked bool // info is the answer of the partner; else it was not asked, see Link.mute
+	asked bool // info is the answer of the partner; else it was not asked, see Link.mute, or has not answered
+
+	pending bool // the partner is asked, and may still answer
 
 	watched, used atomic.Bool // see Link.watch
 	crowded       atomic.Bool // Crowded was observed, and holds

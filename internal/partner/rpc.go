@@ -114,7 +114,7 @@ func (c *call) pass(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !profiles.Serves(up.Session, rpc.ProfileID):
-		return c.link.ignorant("profile rpc")
+		return c.link.ignorant(up, "profile rpc")
 	}
 	sendCtx, ext, err := c.link.Onward(ctx, c.pending.Peer().Identity, passage, profiles.Onward{Name: c.name, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *call) pass(ctx context.Context) error {
 	}
 	if c.target != "" {
 		if !profiles.Heeds(up.Session, 0, profiles.ExtTarget) {
-			return c.link.ignorant("extension 52, targets")
+			return c.link.ignorant(up, "extension 52, targets")
 		}
 		ext = e1.AppendExtension(ext, profiles.ExtTarget, []byte(c.target))
 	}
@@ -173,8 +173,8 @@ func (d *Directory) Carries(partner string) error {
 		return l.barred()
 	}
 	known := l.opts.Profiles != nil && !slices.Contains(l.opts.Profiles, relay.ProfileID)
-	if up := l.Now(); known || up != nil && !profiles.Serves(up.Session, relay.ProfileID) {
-		return l.ignorant("profile " + relay.Name)
+	if up := l.Now(); known || up != nil && up.asked && !profiles.Serves(up.Session, relay.ProfileID) {
+		return l.ignorant(up, "profile "+relay.Name)
 	}
 	return nil
 }
@@ -190,9 +190,9 @@ func (d *Directory) Across(ctx context.Context, e *relay.Errand) (*relay.Way, er
 	case err != nil:
 		return nil, err
 	case !profiles.Serves(up.Session, relay.ProfileID) || !profiles.Serves(up.Session, rpc.ProfileID):
-		return nil, l.ignorant("profile " + relay.Name)
+		return nil, l.ignorant(up, "profile "+relay.Name)
 	case e.Target != "" && !profiles.Heeds(up.Session, 0, profiles.ExtTarget):
-		return nil, l.ignorant("extension 52, targets")
+		return nil, l.ignorant(up, "extension 52, targets")
 	}
 	ctx, ext, err := l.Onward(ctx, e.Identity, e.Passage, profiles.Onward{Name: e.Topic, Scope: profiles.ScopeRPC}, rpc.Lifecycle)
 	if err != nil {

@@ -250,7 +250,7 @@ func (s *sequence) call(ctx context.Context, t *transit) (profiles.Call, error) 
 	case err != nil:
 		return nil, err
 	case t.w == nil && !profiles.Serves(up.Session, rpc.ProfileID):
-		return nil, s.key.to.ignorant("profile rpc, which confirms what has no answer")
+		return nil, s.key.to.ignorant(up, "profile rpc, which confirms what has no answer")
 	}
 	if up != s.up {
 		s.confirm() // on the lane that they were sent on

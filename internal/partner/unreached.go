@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/internal/farend"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/transport"
@@ -12,39 +13,43 @@ import (
 
 // refusedError is the refusal of this endpoint by the partner, in words.
 type refusedError struct {
-	how farend.Refusal
-	err error
+	cause causes.Cause
+	err   error
 }
 
 func (e *refusedError) Error() string {
-	words := e.how.Words("it", "this endpoint")
-	switch e.how {
-	case farend.Certificate:
-		words += "; has it added this endpoint, with the output of swpd cert bundle?"
-	case farend.Identity:
-		words += "; its operator finds it in access.deny"
-	}
-	return words
+	return e.cause.Words("it", "this endpoint") + "; " + e.cause.Remedy()
 }
 
 // Unwrap returns the error of the connection.
 func (e *refusedError) Unwrap() error { return e.err }
 
 // refusal returns err, in words if it is a refusal.
-func refusal(how farend.Refusal, err error) error {
-	if how == farend.None {
+func refusal(cause causes.Cause, err error) error {
+	if cause == causes.None || errors.As(err, new(*refusedError)) {
 		return err
 	}
-	return &refusedError{how, err}
+	return &refusedError{cause, err}
 }
 
 // ending returns the cause of the end of a session, in words if the partner has given a reason.
-func ending(cause error) error {
-	how := farend.Of(cause)
-	if how == farend.HungUp { // its usual end
-		return cause
+func ending(err error) error {
+	cause := farend.Of(err)
+	if cause == causes.Unsaid { // its usual end
+		return err
 	}
-	return refusal(how, cause)
+	return refusal(cause, err)
+}
+
+// causeOf returns the cause of the refusal in an error of a link; None without a refusal.
+func causeOf(err error) causes.Cause {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return refused.cause
+	}
+	if errors.Is(err, errDrains) {
+		return causes.Draining
+	}
+	return causes.None
 }
 
 // unreachedError is the error of a round of dialling. Its text names addresses with the same

@@ -13,8 +13,8 @@ import (
 	"github.com/slimwire/swp/test/stranger"
 )
 
-// An agent of swp-client asks an endpoint what it offers. After the endpoint has hung up over that
-// three times, it gets nothing but A2A.
+// An agent of swp-client asks an endpoint what it offers. After the endpoint has hung up over that, it gets
+// nothing but A2A on the connection that carries the work. Three more connections ask again.
 func TestAnAgentWorksForAStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := sqlstore.Open(t.Context(), sqlstore.Options{})
@@ -35,11 +35,11 @@ func TestAnAgentWorksForAStranger(t *testing.T) {
 				Agent: "builder", Store: db, Registration: a2a.Registration{Kinds: []string{"count"}, Worker: a2a.WorkerFunc(count)},
 			})
 		}()
-		for range 3 {
-			asked := <-peers
-			<-asked.Done()
-		}
+		<-(<-peers).Done()
 		peer := <-peers
+		for range 3 {
+			<-(<-peers).Done()
+		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		for range 3 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"syscall"
 	"time"
 
@@ -60,6 +62,9 @@ func (s *Session) ask(ctx context.Context) {
 	s.asked = s.opts.Ask(ask, s) || ctx.Err() == nil && ask.Err() != nil // it does not answer
 }
 
+// ends are the ends of a connection without a code: close_notify, none, a reset of TCP.
+var ends = []error{ErrEnded, ErrNoAnswer, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE}
+
 // OverProfile reports whether err is how a connection ends whose peer does not serve the
 // profile of a message. It may have ended for other reasons in the same way.
 func OverProfile(err error) bool {
@@ -70,5 +75,5 @@ func OverProfile(err error) bool {
 	case errors.As(err, &fault):
 		return fault.Code == profiles.UnknownProfile
 	}
-	return errors.Is(err, ErrEnded) || errors.Is(err, ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET)
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
