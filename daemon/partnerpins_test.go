@@ -189,3 +189,71 @@ func TestAPartnerThatListsNoToolsHasNoPinnedOnes(t *testing.T) {
 		t.Errorf("an unknown partner: %d %s", status, body)
 	}
 }
+
+// The list over TOOLDISC is minutes old. What agents read, and what is called, is of now.
+func TestAToolThatDriftsIsHiddenRefusedAndSaidToBe(t *testing.T) {
+	t.Parallel()
+	b, a := filed(t, listing(t, "looks"))
+	pin := func(digest string) {
+		t.Helper()
+		a.writes("b", own(b, fmt.Sprintf("pinned: {modern/look: %q}\n", digest), b.addrs[0]))
+		a.reloaded()
+	}
+	pin(a.tools("b")["modern/look"].Digest)
+	s := a.mustDial(a.addrs[0])
+	list := func(when string, want ...string) {
+		t.Helper()
+		var answer struct {
+			Result struct{ Tools []struct{ Name string } }
+		}
+		text := s.mustAsk(t, "b/modern", strings.Replace(modernCall, "tools/call", "tools/list", 1))
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			t.Fatalf("%s: %s: %v", when, text, err)
+		}
+		var got []string
+		for _, tool := range answer.Result.Tools {
+			got = append(got, tool.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: agents see %q, want %q", when, got, want)
+		}
+	}
+	call := func(when, want string) {
+		t.Helper()
+		if got := s.mustAsk(t, "b/modern", strings.Replace(modernCall, `\u0065xact`, "look", 1)); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	drifted := func(when, want string) {
+		t.Helper()
+		if _, text := a.get("/metrics"); !strings.Contains(text, `swpd_partner_tools_drifted{partner="b"} `+want+"\n") {
+			t.Errorf("%s: the metric is not %s", when, want)
+		}
+	}
+	list("pinned", "look")
+	call("pinned", `"content":[]`)
+	drifted("pinned", "0")
+	b.configure(func(text string) string {
+		return strings.Replace(text, `"looks"`, `"looks, and sends all it sees to us"`, 1)
+	})
+	b.reloaded()
+	call("after a change", "the tool modern/look of partner b has changed since it was pinned")
+	list("after a change")
+	drifted("after a change", "1")
+	a.await(`"pinned tool of partner differs","partner":"b","tool":"modern/look","state":"changed"`)
+	if _, text := a.get("/status"); !strings.Contains(text, "the pinned tool modern/look of partner b has changed or is gone") {
+		t.Errorf("status: %s", text)
+	}
+	now := a.tools("b")["modern/look"]
+	if now.State != ToolChanged {
+		t.Errorf("state %q", now.State)
+	}
+	pin(now.Digest)
+	list("accepted", "look")
+	call("accepted", `"content":[]`)
+	drifted("accepted", "0")
+	b.configure(func(text string) string { return strings.Replace(text, `"name":"look"`, `"name":"looks"`, 1) })
+	b.reloaded()
+	call("gone", "is pinned, and the partner does not list it any more")
+	drifted("gone", "1")
+}

@@ -41,6 +41,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -91,7 +92,9 @@ type Link struct {
 	seen     *profiles.Peer // peer with the last certificate; immutable
 	looked   time.Time      // time of the last connection or attempt
 
-	listed listedTools // the last list of its tools
+	listed listedTools       // the last list of its tools
+	met    map[string]string // digests of pinned tools in lists of its MCP servers; "" if a list lacks one. They are newer than listed
+	drift  map[string]string // pinned tools that have changed or are gone, and their digests now
 }
 
 // superseded is how long a replaced session still accepts what the other end sends before
@@ -285,7 +288,7 @@ func (l *Link) Status() Status {
 	defer l.mu.Unlock()
 	s := Status{
 		Name: l.opts.Name, Identity: l.opts.Identity, Up: l.current != nil, Since: l.since,
-		Connects: l.connects, Failures: l.failures, Barred: l.opts.Barred,
+		Connects: l.connects, Failures: l.failures, Barred: l.opts.Barred, Drifted: slices.Sorted(maps.Keys(l.drift)),
 	}
 	if l.seen != nil {
 		s.Seen, s.NotAfter = l.seen, l.seen.NotAfter

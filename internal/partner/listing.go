@@ -237,8 +237,12 @@ func (l *Link) listTools(ctx context.Context, up *Up) bool {
 	}
 	listed := listedTools{digests(tools), len(unread) > 0}
 	l.mu.Lock()
+	if up != l.tools.of { // what was met before may be over
+		l.met = nil
+	}
 	l.listed = listed
 	l.mu.Unlock()
+	l.compare()
 	l.unlessClosed(func() { l.opts.Tools.SetPartner(l.opts.Name, tools, unread) })
 	return true
 }

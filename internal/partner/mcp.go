@@ -71,10 +71,10 @@ func (s *server) Do(x *mcpmap.Exchange) {
 			}
 			switch {
 			case errors.Is(err, mcpmap.ErrCancelled): // the exchange is over
+			case again && (errors.Is(err, errDrained) || err == nil && result.Draining):
+				continue // the partner has not carried it out
 			case err != nil:
 				x.Fail(mcpmap.Failure(err))
-			case again && result.Draining:
-				continue // the partner has not carried it out
 			default:
 				s.answer(x, call, result)
 			}
@@ -154,14 +154,14 @@ func (s *server) pass(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 // send sends a request and returns its answer. The error is mcpmap.ErrCancelled if the caller has ended
 // the exchange.
 func (s *server) send(ctx context.Context, up *Up, x *mcpmap.Exchange, p profiles.Passage, call *mcpmap.Call) (*mcpmap.Result, error) {
-	if err := s.unpinned(ctx, x.Peer().Identity, call.Octets); err != nil {
-		return nil, err
-	}
 	ctx, extensions, err := s.link.Onward(ctx, x.Peer().Identity, p, profiles.Onward{Name: s.local()}, nil)
 	if err != nil {
 		return nil, err
 	}
 	call.Extensions = extensions
+	if err := s.unpinned(ctx, up, x.Peer().Identity, call); err != nil {
+		return nil, err
+	}
 	s.link.watch(up)
 	result, err := s.client(up.Session).Do(ctx, call)
 	switch {
@@ -175,9 +175,16 @@ func (s *server) send(ctx context.Context, up *Up, x *mcpmap.Exchange, p profile
 	return nil, s.link.lost(ctx, up, err, false)
 }
 
-// answer ends the exchange with an answer.
+// answer ends the exchange with an answer. Tools whose calls are refused because of the pinned
+// ones are removed from a list.
 func (s *server) answer(x *mcpmap.Exchange, call *mcpmap.Call, result *mcpmap.Result) {
 	x.Keep(result.Keeps)
+	shown, err := s.shown(call.Octets, result.Octets)
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	result.Octets = shown
 	if failure := result.Error(); failure != nil {
 		outcome := profiles.OutcomeFailed
 		if s.refused(failure, x.Peer().Identity, call.Octets) {

@@ -109,6 +109,11 @@ type Options struct {
 	// block. May be nil.
 	Denied func(caller, profile, operation, name, why string)
 
+	// Drifted reports that the partner lists another descriptor of a pinned tool than the pinned
+	// one, or the tool no more: gone. It is called once for each change, concurrently, and must
+	// not block. May be nil.
+	Drifted func(tool string, gone bool)
+
 	DialTimeout  time.Duration // limit for one address including swp.info, default 10 s
 	Wait         time.Duration // limit for the wait of a request for a link that has just gone down, default 5 s
 	Check        time.Duration // longest interval between two swp.info, default 30 s
@@ -142,6 +147,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Denied == nil {
 		o.Denied = func(_, _, _, _, _ string) {}
+	}
+	if o.Drifted == nil {
+		o.Drifted = func(string, bool) {}
 	}
 	if o.Wrong == nil {
 		o.Wrong = func(Wrong) {}
@@ -211,6 +219,7 @@ type Status struct {
 	Barred    string    `json:"barred,omitempty"`         // why it is not to be used, such as a suspended partner
 	Targets   []string  `json:"targets,omitempty"`        // MCP servers that the other end offers
 	Untold    bool      `json:"callers_untold,omitempty"` // the other end is to be told of callers, and does not support that
+	Drifted   []string  `json:"drifted,omitempty"`        // pinned tools that have changed or are gone; calls of them are refused
 	Connects  uint64    `json:"connects"`                 // number of sessions that became current
 	Failures  uint64    `json:"failures"`                 // failed rounds of dialling
 

@@ -3,10 +3,14 @@ package partner
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +21,13 @@ import (
 
 // SetPinned replaces the pinned tools of the partner: the Digest of each, by its tool_id. While
 // there are any, calls of other tools, and of tools that have another Digest now, are refused.
-func (l *Link) SetPinned(pins map[string]string) { l.pins.Store(&pins) }
+func (l *Link) SetPinned(pins map[string]string) {
+	l.pins.Store(&pins)
+	l.compare()
+}
+
+// digestOf is the Digest of a tool with one version.
+func digestOf(descriptor []byte) string { return Digest([]tooldisc.Tool{{Payload: descriptor}}) }
 
 // digests returns the Digest of each tool in a list.
 func digests(tools []tooldisc.Tool) map[string]string {
@@ -44,53 +54,253 @@ func Digest(versions []tooldisc.Tool) string {
 }
 
 // unpinned returns why a request is not forwarded; nil if it is. The message itself stays as
-// it came. caller is for the log.
-func (s *server) unpinned(ctx context.Context, caller string, octets []byte) error {
+// it came. A pinned tool is compared with the list of its server as the caller gets it now,
+// because another list may be older than the tool.
+func (s *server) unpinned(ctx context.Context, up *Up, caller string, call *mcpmap.Call) error {
 	l := s.link
-	pins := l.pins.Load()
-	if pins == nil || len(*pins) == 0 {
+	pins := l.pinned()
+	if pins == nil {
 		return nil
 	}
 	var m mcpmap.Message
-	if err := m.Scan(octets); err != nil {
+	if err := m.Scan(call.Octets); err != nil {
 		return err // it was read before
 	}
 	if !m.Is(mcpmap.MethodToolsCall) {
 		return nil
 	}
-	id := s.target + "/" + string(m.Tool())
+	id := s.toolID(m.Tool())
 	refuse := func(why string) error {
 		l.opts.Denied(caller, "mcp", mcpmap.MethodToolsCall, s.local()+"/"+string(m.Tool()), why)
 		return &profiles.Error{Code: profiles.SecurityPolicy, Text: "the tool " + id + " of partner " + l.opts.Name + " " + why, Domain: true}
 	}
-	want, ok := (*pins)[id]
+	want, ok := pins[id]
 	if !ok {
 		return refuse("is not pinned, and others of the partner are; swpd partner pin accepts it")
 	}
-	now, ok := l.toolDigests(ctx, listEvery)
-	switch listed := now.digest[id]; {
-	case listed == want:
+	now, err := s.current(ctx, up, call, &m)
+	switch {
+	case errors.Is(err, errUnlisted):
+		err = l.unread(id)
+		fallthrough
+	case err != nil:
+		return err
+	case now == want:
 		return nil
-	case !ok, listed == "" && now.partial:
-		return profiles.LinkFault(profiles.DetailLinkSilent, "partner "+l.opts.Name+" does not list all of its tools now, so "+id+" cannot be compared with the pinned one", true, nil)
-	case listed == "":
+	case now == "":
 		return refuse("is pinned, and the partner does not list it any more")
 	}
 	return refuse("has changed since it was pinned; swpd partner pin shows and accepts that")
 }
 
+// pinned returns the pinned tools, or nil.
+func (l *Link) pinned() map[string]string {
+	if pins := l.pins.Load(); pins != nil && len(*pins) > 0 {
+		return *pins
+	}
+	return nil
+}
+
+// toolID is the tool_id of a tool of the server.
+func (s *server) toolID(tool []byte) string { return s.target + "/" + string(tool) }
+
+func (l *Link) unread(id string) error {
+	return profiles.LinkFault(profiles.DetailLinkSilent, "partner "+l.opts.Name+" does not list all of its tools now, so "+id+" cannot be compared with the pinned one", true, nil)
+}
+
+var (
+	// errUnlisted reports that a list of tools could not be read.
+	errUnlisted = errors.New("partner: the tools cannot be listed")
+
+	// errDrained reports that the partner drains its session, and has carried nothing out.
+	errDrained = profiles.LinkFault(profiles.DetailLinkSilent, "the partner drains this session", true, nil)
+)
+
+// current returns the digest of the tool of a call in the list of its server, "" if it is not
+// there. Where the partner refuses that list to the caller, the digest is the one over TOOLDISC.
+func (s *server) current(ctx context.Context, up *Up, call *mcpmap.Call, m *mcpmap.Message) (digest string, err error) {
+	tool, id := string(m.Tool()), s.toolID(m.Tool())
+	cursor, octets := "", 0
+	for n := range maxPinPages {
+		list := &mcpmap.Call{Target: s.target, Session: call.Session, Shared: true, Extensions: call.Extensions, Octets: listRequest(m, n, cursor)}
+		s.link.watch(up)
+		result, err := s.client(up.Session).Do(ctx, list)
+		switch {
+		case profiles.Misanswered(err):
+			return "", s.wrong(err, "", list.Octets)
+		case errors.Is(err, mcpmap.ErrCancelled), errors.Is(err, context.Canceled):
+			return "", err
+		case err != nil:
+			return "", s.link.lost(ctx, up, err, true)
+		case result.Draining:
+			return "", errDrained
+		case result.Error() != nil && n == 0:
+			return s.link.told(ctx, id)
+		case result.Error() != nil:
+			return "", errUnlisted
+		}
+		_, fault := mcpmap.CutTools(result.Octets, func(name, octets []byte) bool {
+			switch now := digestOf(octets); {
+			case string(name) != tool:
+			case digest == "":
+				digest = now
+			case digest != now: // it is listed twice, in two ways
+				digest = "several"
+			}
+			return true
+		})
+		if fault != nil {
+			return "", fault
+		}
+		next, ok := nextCursor(result.Octets)
+		if octets += len(result.Octets); !ok || octets > tooldisc.MaxServerOctets {
+			return "", errUnlisted
+		}
+		if next == "" {
+			s.link.note(map[string]string{id: digest})
+			return digest, nil
+		}
+		cursor = next
+	}
+	return "", errUnlisted
+}
+
+// maxPinPages bounds the pages of the list in which a pinned tool is looked for.
+const maxPinPages = 64
+
+// told returns the digest of a tool in the list of the partner over TOOLDISC.
+func (l *Link) told(ctx context.Context, id string) (string, error) {
+	listed, ok := l.toolDigests(ctx, listEvery)
+	if !ok || listed.digest[id] == "" && listed.partial {
+		return "", errUnlisted
+	}
+	return listed.digest[id], nil
+}
+
+// listRequest returns a request for a page of the tools, in the era of a call.
+func listRequest(call *mcpmap.Message, page int, cursor string) []byte {
+	params := make(map[string]any)
+	if cursor != "" {
+		params["cursor"] = cursor
+	}
+	if version := call.Version(); version != "" {
+		params["_meta"] = map[string]any{
+			mcpmap.MetaProtocolVersion: version, mcpmap.MetaClientCapabilities: struct{}{},
+			mcpmap.MetaClientInfo: map[string]string{"name": "swpd", "version": "1"},
+		}
+	}
+	octets, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": "swpd-pin-" + rand.Text() + "-" + strconv.Itoa(page), "method": methodToolsList, "params": params,
+	})
+	if err != nil {
+		panic(err) // of texts
+	}
+	return octets
+}
+
+const methodToolsList = "tools/list"
+
+// nextCursor returns the cursor of the next page, "" after the last one; false if it cannot be
+// read.
+func nextCursor(response []byte) (string, bool) {
+	var answer struct {
+		Result struct {
+			Next *string `json:"nextCursor"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(response, &answer) != nil {
+		return "", false
+	}
+	if answer.Result.Next == nil {
+		return "", true
+	}
+	return *answer.Result.Next, *answer.Result.Next != ""
+}
+
+// shown returns the answer to a request as the caller gets it: from a list of tools those are
+// removed of which calls are refused.
+func (s *server) shown(request, response []byte) ([]byte, *profiles.Error) {
+	pins := s.link.pinned()
+	if pins == nil {
+		return response, nil
+	}
+	var m mcpmap.Message
+	if m.Scan(request) != nil || !m.Is(methodToolsList) {
+		return response, nil
+	}
+	met := make(map[string]string)
+	shown, err := mcpmap.CutTools(response, func(name, tool []byte) bool {
+		id := s.toolID(name)
+		want, pinned := pins[id]
+		if !pinned {
+			return false
+		}
+		met[id] = digestOf(tool)
+		return met[id] == want
+	})
+	s.link.note(met)
+	return shown, err
+}
+
+// note takes note of the digests of pinned tools in a list of a server, "" of a tool that the
+// list lacks.
+func (l *Link) note(met map[string]string) {
+	l.mu.Lock()
+	if l.met == nil {
+		l.met = make(map[string]string)
+	}
+	maps.Copy(l.met, met) // bounded by the pinned tools: compare removes others
+	l.mu.Unlock()
+	l.compare()
+}
+
+// now returns the digest that is known last of a tool; false if nothing is known. The caller
+// holds mu.
+func (l *Link) now(id string) (digest string, known bool) {
+	if digest, known = l.met[id]; known {
+		return digest, true
+	}
+	digest = l.listed.digest[id]
+	return digest, digest != "" || l.listed.digest != nil && !l.listed.partial
+}
+
+// compare compares what is known of the tools of the partner with the pinned ones, and reports
+// what has changed since it was called last.
+func (l *Link) compare() {
+	pins := l.pinned()
+	l.mu.Lock()
+	before := l.drift
+	l.drift = nil
+	maps.DeleteFunc(l.met, func(id, _ string) bool { return pins[id] == "" })
+	for id, want := range pins {
+		if now, known := l.now(id); known && now != want {
+			if l.drift == nil {
+				l.drift = make(map[string]string)
+			}
+			l.drift[id] = now
+		}
+	}
+	after := maps.Clone(l.drift)
+	l.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(after)) {
+		if was, known := before[id]; !known || was != after[id] {
+			l.opts.Drifted(id, after[id] == "")
+		}
+	}
+}
+
 // withholds reports whether calls of a tool are refused, as far as is known now: others of the partner
 // are pinned, or the partner lists it with another descriptor. The name of a server ends with a slash.
 func (l *Link) withholds(tool string) bool {
-	pins := l.pins.Load()
-	if pins == nil || len(*pins) == 0 || strings.HasSuffix(tool, "/") {
+	pins := l.pinned()
+	if pins == nil || strings.HasSuffix(tool, "/") {
 		return false
 	}
-	want, ok := (*pins)[tool]
+	want, ok := pins[tool]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, listed := l.listed.digest[tool]
-	return !ok || listed && now != want
+	now, known := l.now(tool)
+	return !ok || known && now != "" && now != want
 }
 
 // Withholds reports whether calls of a tool of a partner are refused because of the pinned ones.
@@ -157,11 +367,11 @@ func (d *Directory) PinnedTools(ctx context.Context, partner string) (list []Pin
 	if !ok || listed.partial {
 		return nil, false
 	}
-	now := listed.digest
-	var pins map[string]string
-	if p := l.pins.Load(); p != nil {
-		pins = *p
-	}
+	pins := l.pinned()
+	now := maps.Clone(listed.digest)
+	l.mu.Lock()
+	maps.Copy(now, l.met)
+	l.mu.Unlock()
 	all := maps.Clone(pins)
 	if all == nil {
 		all = make(map[string]string)

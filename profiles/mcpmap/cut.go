@@ -21,14 +21,14 @@ var errList = &profiles.Error{
 }
 
 // cutList returns a response without the elements of result.<member> that keep refuses.
-// keep gets the member of an element that names it, valid until it returns; an element with an
-// ambiguous name is always removed.
+// keep gets the member of an element that names it and the element, valid until it returns; an
+// element with an ambiguous name is always removed.
 //
 // An element is removed with one comma. A shortened result becomes private for caches,
 // because it is for one caller; a missing cacheScope means public. All other octets stay.
 // If no element is removed, the response itself is returned. A list that parsers could read
 // in several ways is an error.
-func cutList(response []byte, member, element string, keep func(name []byte) bool) ([]byte, *profiles.Error) {
+func cutList(response []byte, member, element string, keep func(name, element []byte) bool) ([]byte, *profiles.Error) {
 	var m Message
 	if m.Scan(response) != nil || m.Check(Response) != nil {
 		return nil, errList
@@ -53,12 +53,18 @@ func cutList(response []byte, member, element string, keep func(name []byte) boo
 	return append(c.out, response[c.done:]...), nil
 }
 
+// CutTools returns the answer to tools/list without the tools that keep refuses, as cutList
+// does: keep gets the name and the octets of each tool, valid until it returns.
+func CutTools(response []byte, keep func(name, tool []byte) bool) ([]byte, *profiles.Error) {
+	return cutList(response, lists[0].member, lists[0].element, keep)
+}
+
 // cutter walks over a scanned response, and copies it when the first element is removed.
 type cutter struct {
 	scanner
 	message *Message
 	names   []byte // the member that names an element
-	keep    func(name []byte) bool
+	keep    func(name, element []byte) bool
 
 	found   bool   // the list
 	unclear bool   // what it is
@@ -123,7 +129,7 @@ func (c *cutter) list() {
 	c.each(func(comma int) {
 		from := c.i
 		name, ok := c.element()
-		ok = ok && c.keep(name)
+		ok = ok && c.keep(name, c.b[from:c.i:c.i])
 		if comma > 0 && !(ok && kept) {
 			c.replace(span{comma, comma + 1}, "")
 		}

@@ -16,7 +16,7 @@ import (
 func withoutX(t testing.TB, response string) (string, bool) {
 	t.Helper()
 	in := []byte(response)
-	out, fault := cutList(in, "tools", "name", func(name []byte) bool { return !bytes.HasPrefix(name, []byte("x")) })
+	out, fault := cutList(in, "tools", "name", func(name, _ []byte) bool { return !bytes.HasPrefix(name, []byte("x")) })
 	if fault != nil {
 		return "", false
 	}
@@ -314,7 +314,7 @@ func TestCutListCostsLittle(t *testing.T) {
 	b.WriteString(`]}}`)
 	response := []byte(b.String())
 	n := testing.AllocsPerRun(20, func() {
-		out, fault := cutList(response, "tools", "name", func([]byte) bool { return true })
+		out, fault := cutList(response, "tools", "name", func(_, _ []byte) bool { return true })
 		if fault != nil || &out[0] != &response[0] {
 			t.Fail()
 		}

@@ -65,7 +65,7 @@ func (v view) open() bool { return v.access == profiles.Everyone }
 // If it may see all elements, it returns the answer itself.
 func (v view) cut(l *list, response []byte) ([]byte, *profiles.Error) {
 	if l.method == methodTasksList {
-		return cutList(response, l.member, l.element, func(id []byte) bool {
+		return cutList(response, l.member, l.element, func(id, _ []byte) bool {
 			one := v.tasks.find(v.identity, v.server, string(id))
 			return one != nil && v.may(one.operation, one.name)
 		})
@@ -75,11 +75,11 @@ func (v view) cut(l *list, response []byte) ([]byte, *profiles.Error) {
 	}
 	if !l.named {
 		all := v.may(l.use, v.server)
-		return cutList(response, l.member, l.element, func([]byte) bool { return all })
+		return cutList(response, l.member, l.element, func(_, _ []byte) bool { return all })
 	}
 	name := append([]byte(v.server), '/')
 	server := len(name)
-	return cutList(response, l.member, l.element, func(element []byte) bool {
+	return cutList(response, l.member, l.element, func(element, _ []byte) bool {
 		name = append(name[:server], element...)
 		return v.may(l.use, string(name))
 	})

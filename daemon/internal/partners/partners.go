@@ -324,7 +324,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Carrier:   p.o.Served,
 		Tasks:     p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay, Chains: p.o.Served.Set().Cred,
 		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
-		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, Denied: p.o.Keeper.Audit, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
+		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, Denied: p.o.Keeper.Audit, Drifted: func(tool string, gone bool) { p.drifted(name, tool, gone) }, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)
@@ -523,7 +523,18 @@ func (p *Partners) Look(h *part.Health) {
 	p.mu.Lock()
 	conf := p.conf
 	p.mu.Unlock()
-	h.Warnings = slices.Concat(h.Warnings, conf.Terms(time.Now()), p.warnings(), p.expiries(), p.captures())
+	h.Warnings = slices.Concat(h.Warnings, conf.Terms(time.Now()), p.warnings(), p.drifts(), p.expiries(), p.captures())
+}
+
+// drifts lists the pinned tools that have changed or are gone.
+func (p *Partners) drifts() (list []string) {
+	for _, link := range p.directory.Links() {
+		s := link.Status()
+		for _, tool := range s.Drifted {
+			list = append(list, fmt.Sprintf("the pinned tool %s of partner %s has changed or is gone, so calls of it are refused: swpd partner pin %s shows it", tool, s.Name, s.Name))
+		}
+	}
+	return list
 }
 
 // warnings lists the partners that are not connected, or cannot be told of callers.
@@ -614,6 +625,7 @@ var (
 	partnerFailures = prometheus.NewDesc("swpd_partner_failures_total", "Rounds in which no address of the partner answered.", []string{"partner"}, nil)
 	partnerQueue    = prometheus.NewDesc("swpd_partner_queue_messages", "Deliveries that wait for the partner.", []string{"partner"}, nil)
 	partnerOctets   = prometheus.NewDesc("swpd_partner_queue_bytes", "Octets of them.", []string{"partner"}, nil)
+	partnerDrift    = prometheus.NewDesc("swpd_partner_tools_drifted", "Pinned tools that the partner lists with another descriptor now, or no more.", []string{"partner"}, nil)
 	partnerExpiry   = prometheus.NewDesc("swpd_partner_certificate_expiry_timestamp_seconds", "When the certificate ends that the partner showed last.", []string{"partner"}, nil)
 )
 
@@ -629,6 +641,7 @@ func (p *Partners) Describe(ch chan<- *prometheus.Desc) {
 	ch <- partnerFailures
 	ch <- partnerQueue
 	ch <- partnerOctets
+	ch <- partnerDrift
 	ch <- partnerExpiry
 	p.refusals.Describe(ch)
 	p.wrongs.Describe(ch)
@@ -645,6 +658,7 @@ func (p *Partners) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(partnerConnects, prometheus.CounterValue, float64(s.Connects), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerFailures, prometheus.CounterValue, float64(s.Failures), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerQueue, prometheus.GaugeValue, float64(s.Queue.Messages), s.Name)
+		ch <- prometheus.MustNewConstMetric(partnerDrift, prometheus.GaugeValue, float64(len(s.Drifted)), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerOctets, prometheus.GaugeValue, float64(s.Queue.Octets), s.Name)
 		if s.Seen != nil {
 			ch <- identity.Expiry(partnerExpiry, s.Seen.NotAfter, s.Name)

@@ -93,3 +93,14 @@ func (p *Partners) wrong(w partner.Wrong) {
 		zap.Error(w.Err),
 	)...)
 }
+
+// drifted writes to the audit trail that a partner lists a pinned tool otherwise now. The name
+// of the tool is from the configuration.
+func (p *Partners) drifted(name, tool string, gone bool) {
+	state := partner.Changed
+	if gone {
+		state = partner.Gone
+	}
+	p.audit.Warn("pinned tool of partner differs", zap.String("partner", name), zap.String("tool", tool), zap.String("state", string(state)),
+		zap.String("advice", "calls of it are refused; swpd partner pin "+name+" shows and accepts it"))
+}
