@@ -190,7 +190,7 @@ func TestAPartnerThatListsNoToolsHasNoPinnedOnes(t *testing.T) {
 	}
 }
 
-// The list over TOOLDISC is minutes old. What agents read, and what is called, is of now.
+// The list over TOOLDISC may be minutes old when agents list and call the tool.
 func TestAToolThatDriftsIsHiddenRefusedAndSaidToBe(t *testing.T) {
 	t.Parallel()
 	b, a := filed(t, listing(t, "looks"))

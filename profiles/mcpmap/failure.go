@@ -115,7 +115,7 @@ func Failure(err error) *profiles.Error {
 		return &profiles.Error{Code: profiles.Internal, Detail: detailCancelled, Text: "cancelled", Cause: err}
 	}
 	// Not retryable: it is unknown whether the server executed the request, and a tool may
-	// have effects that must not be repeated.
+	// have effects where a repetition does harm.
 	return &profiles.Error{Code: profiles.Internal, Detail: detailLink, Text: "connection lost", Cause: err}
 }
 

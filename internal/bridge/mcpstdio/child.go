@@ -70,7 +70,7 @@ type child struct {
 	used    time.Time          // when it was last busy
 	idle    *time.Timer
 
-	// dismissed children were stopped by this side, which is no failure.
+	// dismissed children were stopped by this side; their end does not count as a failure.
 	dismissed bool
 
 	departing bool // its node is about to end
