@@ -148,6 +148,10 @@ func NewHost() (*Host, error) {
 // Addr returns the address of the host, which all others reach.
 func (h *Host) Addr() string { return h.addr }
 
+// Narrow sets the MTU of the hop before the host. A packet to the host that is larger and must not be
+// divided is answered by ICMP; a larger packet from the host is lost without a notice.
+func (h *Host) Narrow(mtu int) error { return ip("link", "set", h.link, "mtu", strconv.Itoa(mtu)) }
+
 // Do calls a function on a thread that is in the network of the host: a process that the function starts
 // runs there, and a socket that it opens is of there. Goroutines that the function starts are elsewhere.
 func (h *Host) Do(f func() error) error {

@@ -72,12 +72,18 @@ const (
 	connectionWindow = 4 << 20
 	idleTimeout      = 60 * time.Second
 	keepAlive        = 20 * time.Second
+
+	// firstPacket is the size of packets until larger ones have been found to arrive (RFC 9000
+	// §14.1). A hop with an MTU of 1,280, as in WireGuard, carries at most 1,252 octets in a datagram
+	// over IPv4 and 1,232 over IPv6; the library begins with 1,280.
+	firstPacket = 1200
 )
 
 // config returns the QUIC parameters of both sides.
 func (o Options) config() *quic.Config {
 	return &quic.Config{
 		Versions:                       []quic.Version{quic.Version1},
+		InitialPacketSize:              firstPacket,
 		HandshakeIdleTimeout:           o.HandshakeTimeout,
 		MaxIdleTimeout:                 idleTimeout,
 		InitialStreamReceiveWindow:     streamWindow / 2,

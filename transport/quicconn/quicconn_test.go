@@ -13,14 +13,11 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
-	"go.uber.org/goleak"
 
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/quicconn"
 	"github.com/slimwire/swp/transport/transporttest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is a listener that shows everything it tells.
 type server struct {
