@@ -137,6 +137,19 @@ func (f *flow) abort(rerr, werr error) {
 	f.wake.Broadcast()
 }
 
+// probe is Prober.Probe.
+func (f *flow) probe() (rest int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.rerr != nil:
+		return 0, f.rerr
+	case f.fin:
+		return int64(len(f.buf) - f.start), nil
+	}
+	return -1, nil
+}
+
 // over reports whether the direction is finished for both sides.
 func (f *flow) over() bool {
 	f.mu.Lock()

@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/slimwire/swp/internal/socket"
 )
 
 // NetConn is a Conn over a net.Conn, which is its only stream: a TLS
@@ -32,6 +35,7 @@ const (
 var (
 	_ Conn   = (*NetConn)(nil)
 	_ Stream = (*NetConn)(nil)
+	_ Prober = (*NetConn)(nil)
 )
 
 // NewNetConn returns a Conn that owns conn. CloseWrite works if conn has a
@@ -117,6 +121,30 @@ func (c *NetConn) Write(p []byte) (int, error) {
 		err = c.fail(err)
 	}
 	return n, err
+}
+
+// Probe implements Prober. A conn that has a method Probe is asked, otherwise its socket.
+func (c *NetConn) Probe(read int64) (rest int64, err error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	if p, ok := c.conn.(Prober); ok {
+		return p.Probe(read)
+	}
+	return ProbeSocket(c.conn, 0)
+}
+
+// ProbeSocket is Probe for a connection whose octets come from a socket, and buffered ones from
+// elsewhere.
+func ProbeSocket(conn net.Conn, buffered int) (rest int64, err error) {
+	switch s, known := socket.Look(conn); {
+	case !known:
+	case s.Lost:
+		return 0, syscall.ECONNRESET
+	case s.Ended:
+		return int64(s.Unread + buffered), nil
+	}
+	return -1, nil
 }
 
 // SetReadDeadline implements Stream.

@@ -241,6 +241,9 @@ func (s *pipeStream) Read(p []byte) (int, error) {
 
 func (s *pipeStream) Write(p []byte) (int, error) { return s.out.Write(p) }
 
+// Probe implements Prober.
+func (s *pipeStream) Probe(int64) (rest int64, err error) { return s.in.probe() }
+
 func (s *pipeStream) SetReadDeadline(t time.Time) error {
 	s.in.setDeadline(&s.in.rdl, t)
 	return nil

@@ -111,6 +111,15 @@ type Stream interface {
 	Context() context.Context
 }
 
+// Prober is a Stream that knows something about octets that were not read yet.
+type Prober interface {
+	// Probe neither reads nor waits; reading goes on as if it had not been called, but the read
+	// deadline has to be set again. read is how many octets of the stream were read. The error says why
+	// no more can be read: the peer has reset the stream, or the connection is lost. Otherwise rest is an
+	// upper bound of the octets that are still to come, -1 as long as the peer may send more.
+	Probe(read int64) (rest int64, err error)
+}
+
 // Peer describes the other end of a connection.
 type Peer struct {
 	Identity    string // canonical, see Identity; "loopback" for plaintext

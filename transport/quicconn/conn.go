@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -137,6 +139,19 @@ func (s *stream) Context() context.Context { return s.q().Context() }
 func (s *stream) Reset(code uint64) {
 	s.q().CancelWrite(quic.StreamErrorCode(code)) // first, as the reader may reset the stream, too, with another code
 	s.q().CancelRead(quic.StreamErrorCode(code))
+}
+
+// Probe implements transport.Prober.
+func (s *stream) Probe(read int64) (rest int64, err error) {
+	_ = s.SetReadDeadline(time.Unix(1, 0))
+	if _, err := s.q().Peek(make([]byte, 1)); err != nil && err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, ofStream(err)
+	}
+	var size atomic.Int64 // the library may call the function later
+	size.Store(read - 1)
+	s.q().SetReceiveFinalSizeCallback(size.Store)
+	s.q().SetReceiveFinalSizeCallback(nil)
+	return size.Load() - read, nil
 }
 
 // Release implements transport.Releaser.

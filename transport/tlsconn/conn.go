@@ -87,6 +87,15 @@ func (c *channel) report(err error) {
 	})
 }
 
+// buffered is the most octets that crypto/tls has read from the socket and not returned: the rest of a
+// record that was decrypted, and another record with what was read beyond it.
+const buffered = 2 * 17 << 10
+
+// Probe implements transport.Prober.
+func (c *channel) Probe(int64) (rest int64, err error) {
+	return transport.ProbeSocket(c.wire.Conn, buffered)
+}
+
 // Break closes the connection of TCP without the alert close_notify.
 func (c *channel) Break() error { return c.wire.Conn.Close() }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/memory"
+	"github.com/slimwire/swp/internal/socket"
 	"github.com/slimwire/swp/internal/strangers"
 )
 
@@ -135,7 +136,10 @@ func (c *pooled) evict() {
 }
 
 // unread reports whether octets have arrived and wait to be read.
-func (c *pooled) unread() bool { return unread(c.Conn) }
+func (c *pooled) unread() bool {
+	s, ok := socket.Look(c.Conn)
+	return ok && s.Unread > 0
+}
 
 // leave gives back what is counted.
 func (c *pooled) leave() {
