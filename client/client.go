@@ -43,7 +43,8 @@ type Options struct {
 	// forward messages.
 	Partner bool
 
-	// Endpoint configures the endpoint that serves the connection. Dial sets its Registry.
+	// Endpoint configures the endpoint that serves the connection. Dial sets its Registry, and
+	// Bounds.Write if that is zero: to more than the time that a server may let a large frame wait.
 	Endpoint endpoint.Options
 
 	// Stopped is called for each action that a hint of this client has stopped, if Profiles
@@ -171,6 +172,10 @@ func Attach(conn transport.Conn, opts Options) (*Client, error) {
 	return c, nil
 }
 
+// writeTime is how long a write may take: a server does not read a large frame for which it has no room
+// yet.
+const writeTime = endpoint.RoomTime + 10*time.Second
+
 // attach makes conn the connection of this client.
 func (c *Client) attach(conn transport.Conn) error {
 	var err error
@@ -183,6 +188,9 @@ func (c *Client) attach(conn transport.Conn) error {
 	}
 	o := c.opts.Endpoint
 	o.Registry = c.set.Registry
+	if o.Bounds.Write == 0 {
+		o.Bounds.Write = writeTime
+	}
 	if o.Observer == nil {
 		o.Observer = endpoint.Discard // errors are returned to the caller
 	}

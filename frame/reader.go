@@ -17,6 +17,9 @@ const (
 	// good.
 	smallRun = 16
 
+	// firstSize is the size of the buffer of a window.
+	firstSize = window + slack
+
 	// emptyReads is how many reads in a row may return no octets and no error.
 	emptyReads = 100
 )
@@ -30,18 +33,21 @@ type Options struct {
 	// Pool lends the buffers. Nil means that the Reader makes one for itself.
 	Pool *Pool
 
-	// Reserve is called before the buffer grows, with the old and the new size in octets.
-	// If it returns an error, nothing is allocated and the Reader fails with that error.
-	// When a grown buffer is returned, Reserve is called with a smaller second value and
-	// its result is ignored. The first window is not reported. Nil allows any growth up to
-	// Limit.
+	// Reserve is called before the buffer grows for a frame that does not fit, with the size
+	// of the first window and the size that the whole frame needs, in octets. It is called
+	// once for a frame: the buffer then grows with the octets that arrive, without another
+	// call. A frame that is larger than a grown buffer has that buffer returned first. So the
+	// caller of Next may wait in Reserve without holding what others wait for. If Reserve
+	// returns an error, nothing is allocated and the Reader fails with that error. When a
+	// grown buffer is returned, Reserve is called with the two sizes exchanged and its result
+	// is ignored. Nil allows any growth up to Limit.
 	Reserve func(from, to int) error
 }
 
 // Reader splits a stream into frames. It is not safe for concurrent use.
 //
 // Memory: an idle Reader (after Release) owns one octet. While frames arrive it owns a
-// window of 64 KiB. The window grows only after octets of a larger frame have arrived, at
+// window of 64 KiB. The window grows only after it is full with octets of a larger frame, at
 // most doubles each time, and shrinks after a run of small frames.
 type Reader struct {
 	src     io.Reader
@@ -50,6 +56,7 @@ type Reader struct {
 	reserve func(from, to int) error
 
 	buf        []byte // len(buf) == cap(buf), or nil when released
+	reserved   int    // octets to which the buffer may grow; at most firstSize: to that of the window
 	start, end int    // unread octets are buf[start:end]
 	small      int    // small frames since the last large one
 	one        [1]byte
@@ -148,6 +155,31 @@ func (r *Reader) Release() bool {
 	return true
 }
 
+// Grown returns the octets that Reserve has granted for the buffer, 0 for a first window.
+func (r *Reader) Grown() int {
+	if r.reserved <= firstSize {
+		return 0
+	}
+	return r.reserved
+}
+
+// Detach gives the caller the buffer with the body that Next returned last, and the octets that
+// Reserve has granted. The windows into it stay valid; the caller puts the buffer into
+// the Pool. It returns nil, and does nothing, for a buffer that did not grow.
+func (r *Reader) Detach() []byte {
+	rest := r.buf[r.start:r.end]
+	if len(r.buf) <= firstSize || len(rest) > firstSize {
+		return nil
+	}
+	buf := r.buf
+	r.buf, r.reserved, r.small, r.start, r.end = nil, 0, 0, 0, 0
+	if len(rest) > 0 {
+		r.buf = r.take(window)
+		r.end = copy(r.buf, rest)
+	}
+	return buf
+}
+
 // Close returns the buffer to the pool, even if it holds unread octets. Next then returns
 // io.ErrClosedPipe. Windows returned before are invalid.
 func (r *Reader) Close() {
@@ -190,8 +222,10 @@ func (r *Reader) fill() error {
 	if r.start == r.end {
 		r.start, r.end = 0, 0
 	}
-	if r.small >= smallRun && len(r.buf) > window+slack {
-		r.shrink()
+	if len(r.buf) > firstSize {
+		if _, whole := r.Partial(); r.small >= smallRun || whole > r.reserved {
+			r.shrink(whole)
+		}
 	}
 	if r.buf == nil {
 		return r.fillFirst()
@@ -204,6 +238,10 @@ func (r *Reader) fill() error {
 		// Read at most to the end of a large frame. The next frame then starts at the front
 		// of the buffer, so that megabytes of it never have to be moved there.
 		p = p[:min(len(p), whole-have)]
+	} else {
+		// The next frame may need a larger buffer. The octets that are read before its length
+		// is known fit into a first window.
+		p = p[:min(len(p), window)]
 	}
 	return r.readInto(p)
 }
@@ -220,15 +258,15 @@ func (r *Reader) fillFirst() error {
 	return nil
 }
 
-// shrink returns a grown buffer unless the arriving frame needs it. It does not wait for a
-// pause: a peer whose frames always end in the middle of a read would pin the buffer for
-// good.
-func (r *Reader) shrink() {
-	have, whole := r.Partial()
+// shrink returns a grown buffer unless the arriving frame needs it, or needs a larger one. It
+// does not wait for a pause: a peer whose frames always end in the middle of a read would pin
+// the buffer for good.
+func (r *Reader) shrink(whole int) {
+	have := r.end - r.start
 	switch {
 	case have == 0:
 		r.drop()
-	case whole <= window:
+	case have <= firstSize && (whole <= window || whole > r.reserved):
 		rest := r.take(window)
 		copy(rest, r.buf[r.start:r.end])
 		r.drop()
@@ -251,12 +289,15 @@ func (r *Reader) room() error {
 	// The buffer is full with one incomplete frame. At least that many octets have arrived,
 	// so a doubled buffer is at most twice what the peer has sent. The next size is that of
 	// the next class, without doubling the slack.
-	to := Capacity(min(2*len(r.buf)-slack, whole))
-	if r.reserve != nil {
-		if err := r.reserve(len(r.buf), to); err != nil {
-			return err
+	if need := Capacity(whole); need > max(r.reserved, firstSize) {
+		if r.reserve != nil {
+			if err := r.reserve(firstSize, need); err != nil {
+				return err
+			}
 		}
+		r.reserved = need
 	}
+	to := Capacity(min(2*len(r.buf)-slack, whole))
 	bigger := r.take(to)
 	copy(bigger, r.buf[:r.end])
 	r.pool.Put(r.buf)
@@ -305,9 +346,9 @@ func (r *Reader) take(n int) []byte {
 }
 
 func (r *Reader) drop() {
-	if r.reserve != nil && len(r.buf) > window+slack {
-		_ = r.reserve(len(r.buf), window+slack)
+	if r.reserve != nil && r.reserved > firstSize {
+		_ = r.reserve(r.reserved, firstSize)
 	}
 	r.pool.Put(r.buf)
-	r.buf, r.start, r.end, r.small = nil, 0, 0, 0
+	r.buf, r.reserved, r.start, r.end, r.small = nil, 0, 0, 0, 0
 }

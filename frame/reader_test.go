@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -544,4 +545,59 @@ func FuzzReaderSplit(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A frame is asked for once, with what the whole of it needs; a larger one returns the buffer of the
+// one before, so that nothing is held while Reserve waits.
+func TestReserveIsAskedOnceForAFrame(t *testing.T) {
+	var calls [][2]int
+	bodies := []string{string(make([]byte, 1<<20)), string(make([]byte, 300<<10)), string(make([]byte, 3<<20))}
+	bodies = append(bodies, slices.Repeat([]string{"small"}, smallRun+1)...)
+	for name, src := range map[string]io.Reader{
+		"at once":        bytes.NewReader(stream(bodies...)),
+		"octet by octet": iotest.OneByteReader(bytes.NewReader(stream(bodies...))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls = nil
+			r := NewReader(src, Options{Reserve: func(from, to int) error {
+				calls = append(calls, [2]int{from, to})
+				return nil
+			}})
+			if got, err := all(r); !errors.Is(err, io.EOF) || len(got) != len(bodies) {
+				t.Fatalf("%d frames, %v", len(got), err)
+			}
+			want := [][2]int{{firstSize, 1<<20 + slack}, {1<<20 + slack, firstSize}, {firstSize, 4<<20 + slack}, {4<<20 + slack, firstSize}}
+			if !slices.Equal(calls, want) {
+				t.Errorf("calls %v, want %v", calls, want)
+			}
+		})
+	}
+}
+
+// The buffer of a large frame is the caller's after Detach, and what follows is read into another.
+func TestDetachGivesTheBufferAway(t *testing.T) {
+	held := 0
+	bodies := []string{strings.Repeat("a", 300<<10), "small", strings.Repeat("b", 70<<10), "next", "last"}
+	r := NewReader(bytes.NewReader(stream(bodies...)), Options{Reserve: func(_, to int) error {
+		held = to
+		return nil
+	}})
+	for i, want := range bodies {
+		body, err := r.Next()
+		if err != nil || string(body) != want {
+			t.Fatalf("frame %d: %d octets, %v", i, len(body), err)
+		}
+		grown := r.Grown()
+		buf := r.Detach()
+		if (buf != nil) != (grown > 0) || grown > 0 && grown != held {
+			t.Errorf("frame %d: a buffer of %d, %d were reserved", i, len(buf), grown)
+		}
+		if buf != nil && (r.Grown() != 0 || string(body) != want) {
+			t.Errorf("frame %d: still %d reserved", i, r.Grown())
+		}
+		clear(body)
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Error(err)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/slimwire/swp/internal/memory"
 )
@@ -65,7 +64,9 @@ func TestRS19ABodyThatDoesNotEndLeavesNoGarbage(t *testing.T) {
 	defer h.Release()
 	lost := errors.New("lost")
 	read := func(size int, end error) ([]byte, error) {
-		return h.ReadAll(t.Context(), io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("x"), size)), iotest.ErrReader(end)), -1, time.Now())
+		return h.ReadAll(t.Context(), memory.Body{
+			Reader: io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("x"), size)), iotest.ErrReader(end)), Announced: -1,
+		})
 	}
 	if _, err := read(5<<20, lost); !errors.Is(err, lost) {
 		t.Fatal(err)

@@ -1,19 +1,16 @@
 package memory
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"io"
 	"time"
 )
 
-// ErrFull is the error for octets for which there is no room.
-var ErrFull = errors.New("memory: too many octets in flight")
-
 // Hold is what one request holds of a Share. It is used by one goroutine at a time.
 type Hold struct {
 	share *Share
-	used  [2]int
+	used  [sizes]int
 }
 
 // Hold returns a Hold without octets, which keeps the share of an identity until Release.
@@ -41,7 +38,8 @@ func (h *Hold) give(n int, of Size) {
 func (h *Hold) Clear() {
 	h.share.Give(h.used[Large], Large)
 	h.share.Give(h.used[Little], Little)
-	h.used = [2]int{}
+	h.share.Give(h.used[Opening], Opening)
+	h.used = [sizes]int{}
 }
 
 // Close ends the use of the share: nothing more is taken, and the rest is given back later.
@@ -56,42 +54,146 @@ func (h *Hold) Release() {
 // first is the size of the first buffer of ReadAll.
 const first = 4 << 10
 
-// ReadAll reads r to its end. The buffer is paid for before it grows. It at most doubles with
-// the octets that have arrived, and is no larger than announced octets, of which -1 says that
-// they are unknown. Without room ReadAll waits until the deadline or the end of ctx, and
-// then returns ErrFull. The caller owns the result. Other buffers that ReadAll has
-// read into are lent again, so r must not keep them.
-func (h *Hold) ReadAll(ctx context.Context, r io.Reader, announced int64, deadline time.Time) ([]byte, error) {
-	var buf []byte // of the capacity that was paid for
-	failed := func(err error) ([]byte, error) {
+// BodyWait is how long a body waits for room whose reader cannot see that its sender is gone.
+const BodyWait = 5 * time.Second
+
+// brief is a wait that needs no later deadline.
+const brief = 10 * time.Millisecond
+
+// Body is a body for ReadAll.
+type Body struct {
+	// Reader is the source. It must not keep the buffers that it is given.
+	Reader io.Reader
+
+	// Announced is how many octets there will be, -1 if that is unknown.
+	Announced int64
+
+	// Wait is how long the body waits for room. Zero means BodyWait.
+	Wait time.Duration
+
+	// Conn is the connection of Reader, whose read deadline ends a read. Nil: room for the body is
+	// not taken back.
+	Conn Reader
+
+	// Waited is called with the time for which the body has waited, before it is read on. May be nil.
+	Waited func(time.Duration)
+}
+
+// ReadAll reads a body to its end. Room for a body of announced length is a Room: it is taken
+// once, after the first octets, for which there is room of Size Opening. Room for a body of unknown
+// length is taken by Share.Grow. Memory is allocated for octets that have arrived, and at most doubles
+// with them. Without room ReadAll returns ErrFull. The caller owns the result. Other buffers that
+// ReadAll has read into are lent again.
+func (h *Hold) ReadAll(ctx context.Context, body Body) ([]byte, error) {
+	body.Wait = cmp.Or(body.Wait, BodyWait)
+	r := reading{h: h, body: &body}
+	buf, err := r.read(ctx)
+	h.used[Large] += r.room.Keep()
+	if err != nil {
 		h.share.b.Return(buf)
+		if r.room.Yielded() {
+			err = ErrFull
+		}
 		return nil, err
 	}
+	h.settle(r.paid, cap(buf))
+	return buf, nil
+}
+
+// settle charges a body for its buffer instead of the octets that were taken to read it.
+func (h *Hold) settle(paid charge, n int) {
+	if paid.n == 0 {
+		return
+	}
+	of := Of(paid.n)
+	if n > paid.n {
+		n = paid.n
+	}
+	h.share.turn(paid.n, paid.of, n, of)
+	h.used[paid.of] -= paid.n
+	h.used[of] += n
+}
+
+// charge is a number of octets that were taken.
+type charge struct {
+	n  int
+	of Size
+}
+
+// reading is a call of ReadAll.
+type reading struct {
+	h    *Hold
+	body *Body
+	paid charge // in h
+	room Room
+}
+
+func (r *reading) read(ctx context.Context) (buf []byte, err error) {
 	for {
 		if len(buf) == cap(buf) {
 			to := max(first, 2*cap(buf))
-			if announced >= int64(len(buf)) {
-				to = int(min(int64(to), announced+1)) // one more to see the end
+			if size := r.body.Announced; size >= int64(len(buf)) {
+				to = int(min(int64(to), size+1)) // one more to see the end
 			}
-			if !h.share.Take(ctx, to, Of(to), deadline) {
-				return failed(ErrFull)
+			if err := r.pay(ctx, to); err != nil {
+				return buf, err
 			}
-			h.used[Of(to)] += to
-			bigger := h.share.b.Lend(to)
+			bigger := r.h.share.b.Lend(to)
 			copy(bigger, buf)
-			if cap(buf) > 0 {
-				h.give(cap(buf), Of(cap(buf)))
-				h.share.b.Return(buf)
-			}
+			r.h.share.b.Return(buf)
 			buf = bigger[:len(buf):to]
 		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
+		n, err := r.body.Reader.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
+		if r.room.Octets() > 0 {
+			r.room.Progress(max(0, int(r.body.Announced)-len(buf)))
+		}
 		switch {
 		case err == io.EOF:
 			return buf, nil
 		case err != nil:
-			return failed(err)
+			return buf, err
+		case r.room.Yielded():
+			return buf, ErrFull
 		}
 	}
+}
+
+// pay sees to it that a buffer of n octets is paid for.
+func (r *reading) pay(ctx context.Context, n int) error {
+	if n <= max(r.paid.n, r.room.Octets()) {
+		return nil
+	}
+	began := time.Now()
+	deadline := began.Add(r.body.Wait)
+	next, announced, ok := charge{}, r.body.Announced, true
+	switch share := r.h.share; {
+	case r.paid.n == 0 && announced >= 0 && announced < Small:
+		next = charge{int(announced) + 1, Little}
+		ok = share.Take(ctx, next.n, Little, deadline)
+	case r.paid.n == 0:
+		next = charge{Small, Opening}
+		ok = share.Take(ctx, Small, Opening, deadline)
+	case r.room.Octets() == 0 && announced >= int64(n)-1:
+		err := r.room.Take(ctx, share, int(announced)+1, int(announced)+1-n/2, Wait{Most: r.body.Wait, Reader: r.body.Conn})
+		if ok = err == nil; !ok && ctx.Err() != nil {
+			return err
+		}
+	default:
+		next = charge{n, Of(n)}
+		ok = share.Grow(ctx, n, next.of, deadline)
+	}
+	if !ok {
+		return ErrFull
+	}
+	if r.paid.n > 0 {
+		r.h.give(r.paid.n, r.paid.of)
+	}
+	if r.paid = next; next.n > 0 {
+		r.h.used[next.of] += next.n
+	}
+	if waited := time.Since(began); r.body.Waited != nil && waited > brief {
+		r.body.Waited(waited)
+	}
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/slimwire/swp/internal/memory"
 )
@@ -37,7 +36,7 @@ func TestRS11ABodyIsPaidForAsItArrives(t *testing.T) {
 			h := b.Hold("a")
 			body := bytes.Repeat([]byte("x"), size)
 			r := &watched{Reader: iotest.HalfReader(bytes.NewReader(body)), t: t, b: b}
-			got, err := h.ReadAll(t.Context(), r, announced, time.Now())
+			got, err := h.ReadAll(t.Context(), memory.Body{Reader: r, Announced: announced})
 			if err != nil || !bytes.Equal(got, body) {
 				t.Errorf("%d octets of %d, %v", len(got), size, err)
 			}
@@ -57,7 +56,7 @@ func TestRS11ABodyWithoutRoomIsNotRead(t *testing.T) {
 	h := b.Hold("a")
 	defer h.Release()
 	body := bytes.NewReader(make([]byte, 2<<20))
-	if _, err := h.ReadAll(t.Context(), body, -1, time.Now()); !errors.Is(err, memory.ErrFull) || body.Len() < 1<<20 {
+	if _, err := h.ReadAll(t.Context(), memory.Body{Reader: body, Announced: -1, Wait: 1}); !errors.Is(err, memory.ErrFull) || body.Len() < 1<<20 {
 		t.Errorf("%v with %d octets unread, want ErrFull", err, body.Len())
 	}
 }

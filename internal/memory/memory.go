@@ -1,11 +1,14 @@
 // Package memory is the budget for octets that others make this process hold: messages that
 // arrive, wait or are not read, over SWP and over HTTP.
 //
+// Room for a message of a peer is a Room: it is taken once, before the octets that need it are
+// read. Takers that wait for one hold nothing that others wait for; see Room.
+//
 // Identities share it without a fixed part for each. An identity may hold up to seven times
 // the octets that are free. So alone it has seven eighths of the budget. Of two with
 // the same demand each has 7/15, and an identity that has little gets room before one that
 // has much. Octets in use are not taken back: an identity above its share gets nothing more
-// until the others have theirs.
+// until the others have theirs, and has a Room taken back only if its message stalls.
 package memory
 
 import (
@@ -25,8 +28,11 @@ type Size uint8
 
 // Sizes of messages.
 const (
-	Large  Size = iota
-	Little      // at most Small
+	Large   Size = iota
+	Little       // at most Small
+	Opening      // at most Small, the first octets of a message that may need a Room
+
+	sizes
 )
 
 // Of returns the Size of a message of n octets.
@@ -42,16 +48,22 @@ type Budget struct {
 	mu     sync.Mutex
 	limit  int
 	used   int
+	of     [sizes]int // of used
 	shares map[string]*Share
 	freed  chan struct{} // closed at the next release; nil if nobody waits
+	grows  bool          // somebody waits in Grow
 	large  func(n int)   // of OnLarge
 
+	rooms   rooms
 	buffers buffers
 }
 
 // New returns a Budget of limit octets.
 func New(limit int) *Budget {
-	return &Budget{limit: limit, shares: make(map[string]*Share), large: func(int) {}}
+	return &Budget{
+		limit: limit, shares: make(map[string]*Share), large: func(int) {},
+		rooms: rooms{open: make(map[*Room]struct{}), epoch: time.Now()},
+	}
 }
 
 // OnLarge sets a function that is called with the number of octets whenever octets of large
@@ -65,8 +77,10 @@ type Share struct {
 	b        *Budget
 	identity string
 	users    int // calls of Share without Close
-	used     [2]int
+	used     [sizes]int
+	rooms    int            // of used, those of rooms
 	callers  map[string]int // of used, those of callers for which the identity acts
+	waiting  []*Room        // in order of arrival
 }
 
 // Share returns the share of an identity. The caller calls Close when it takes nothing more;
@@ -93,12 +107,12 @@ func (s *Share) Close() {
 
 // forget removes a share that is unused. The caller holds mu.
 func (s *Share) forget() {
-	if s.users == 0 && s.all() == 0 && s.b.shares[s.identity] == s {
+	if s.users == 0 && s.all() == 0 && len(s.waiting) == 0 && s.b.shares[s.identity] == s {
 		delete(s.b.shares, s.identity)
 	}
 }
 
-func (s *Share) all() int { return s.used[Large] + s.used[Little] }
+func (s *Share) all() int { return s.used[Large] + s.used[Little] + s.used[Opening] }
 
 // Try takes n octets if there is room for them.
 func (s *Share) Try(n int, of Size) bool {
@@ -119,20 +133,35 @@ func (b *Budget) taken(ok bool, n int, of Size) bool {
 func (s *Share) try(n int, of Size) bool {
 	b := s.b
 	free := b.limit - b.used - n
-	mine := s.used[Little] + n
-	if of == Large {
+	mine := s.used[Little] + s.used[Opening] + n
+	switch of {
+	case Large:
 		mine += s.used[Large]
 		if free < b.limit/16 {
+			return false
+		}
+	case Opening:
+		// A quarter of the budget, shared like the whole, so that the first octets of messages
+		// that wait for a Room never take the place of one.
+		if s.used[Opening]+n > 7*(b.limit/4-b.of[Opening]-n) {
 			return false
 		}
 	}
 	if mine > 7*free {
 		return false
 	}
-	b.used += n
-	s.used[of] += n
+	s.take(n, of)
 	return true
 }
+
+// take adds to the octets in use, and give subtracts from them. The caller holds mu.
+func (s *Share) take(n int, of Size) {
+	s.b.used += n
+	s.b.of[of] += n
+	s.used[of] += n
+}
+
+func (s *Share) give(n int, of Size) { s.take(-n, of) }
 
 // TryFor is Try for a caller for which the identity acts. The callers of an identity share its
 // part as identities share the budget: one may hold seven times the octets that the identity
@@ -145,15 +174,28 @@ func (s *Share) TryFor(caller string, n int, of Size) bool {
 }
 
 func (s *Share) tryFor(caller string, n int, of Size) bool {
-	b := s.b
 	if !s.try(n, of) {
 		return false
 	}
+	if !s.assign(caller, n) {
+		s.give(n, of)
+		return false
+	}
+	return true
+}
+
+// Assign gives a caller n octets that the identity has taken without one. It fails if the caller
+// would have too much; the identity still has the octets then.
+func (s *Share) Assign(caller string, n int) bool {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	return s.assign(caller, n)
+}
+
+func (s *Share) assign(caller string, n int) bool {
 	// The identity may take x more while all it has is at most 7*(free-x).
-	left := (7*(b.limit-b.used) - s.all()) / 8
+	left := (7*(s.b.limit-s.b.used) - s.all()) / 8
 	if s.callers[caller]+n > 7*left {
-		b.used -= n
-		s.used[of] -= n
 		return false
 	}
 	if s.callers == nil {
@@ -173,7 +215,8 @@ func (s *Share) GiveFor(caller string, n int, of Size) {
 	s.Give(n, of)
 }
 
-// Take is Try that waits until the deadline, or until ctx ends.
+// Take is Try that waits until the deadline, or until ctx ends. A taker that holds octets which
+// others may wait for uses Grow or a Room instead.
 func (s *Share) Take(ctx context.Context, n int, of Size, deadline time.Time) bool {
 	if s.Try(n, of) {
 		return true
@@ -201,6 +244,36 @@ func (s *Share) Take(ctx context.Context, n int, of Size, deadline time.Time) bo
 	}
 }
 
+// turn replaces octets that were taken by at most as many of another Size.
+func (s *Share) turn(n int, of Size, less int, to Size) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.give(n, of)
+	s.take(less, to)
+	s.b.wake()
+}
+
+// Grow is Take for a message of unknown length that has octets already and needs n in total in
+// their place: it takes n, and the caller gives the others back. One taker of the budget waits;
+// others that find no room fail at once and give back what they have, so that the one goes on.
+func (s *Share) Grow(ctx context.Context, n int, of Size, deadline time.Time) bool {
+	if s.Try(n, of) {
+		return true
+	}
+	s.b.mu.Lock()
+	taken := s.b.grows
+	s.b.grows = true
+	s.b.mu.Unlock()
+	if taken {
+		return false
+	}
+	ok := s.Take(ctx, n, of, deadline)
+	s.b.mu.Lock()
+	s.b.grows = false
+	s.b.mu.Unlock()
+	return ok
+}
+
 // Give returns n octets of those that Try or Take has taken with the same Size.
 func (s *Share) Give(n int, of Size) {
 	if n == 0 {
@@ -209,14 +282,14 @@ func (s *Share) Give(n int, of Size) {
 	b := s.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.used -= n
-	s.used[of] -= n
+	s.give(n, of)
 	s.forget()
 	b.wake()
 }
 
-// wake makes waiting goroutines check again. The caller holds mu.
+// wake makes waiting goroutines check again, after those that wait for a Room. The caller holds mu.
 func (b *Budget) wake() {
+	b.serve()
 	if b.freed != nil {
 		close(b.freed)
 		b.freed = nil

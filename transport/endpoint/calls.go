@@ -39,8 +39,15 @@ type call struct {
 
 	// The state of Recv.
 	env   e1.Envelope
-	held  []byte // what env aliases
+	held  octets // what env aliases
 	clean bool   // the last Recv returned an answer
+}
+
+// octets is the buffer of an answer with its charge.
+type octets struct {
+	buf  []byte
+	paid int
+	own  bool // the connection is charged as well, as it was when the answer was read
 }
 
 // freeAnswer is the size up to which a queued answer does not count against the budget for
@@ -49,10 +56,9 @@ const freeAnswer = 4096
 
 // answer is a received envelope with its variable octets in one buffer.
 type answer struct {
-	env  e1.Envelope // without slices
-	buf  []byte      // extensions, then payload
-	ext  int
-	last bool // it ends the call
+	octets
+	env  e1.Envelope // without msg_id
+	last bool        // it ends the call
 }
 
 func newCall() *call { return &call{ready: make(chan struct{}, 1)} }
@@ -121,17 +127,15 @@ func (c *call) Lane() profiles.Lane { return c.l }
 
 func (c *call) Recv(ctx context.Context) (*e1.Envelope, error) {
 	c.giveBack(c.held)
-	c.held, c.clean = nil, false
+	c.held, c.clean = octets{}, false
 	for {
 		c.mu.Lock()
 		if c.head < len(c.queue) {
 			a := &c.queue[c.head]
-			c.env, c.held = a.env, a.buf
+			c.env, c.held = a.env, a.octets
 			c.env.MsgID = c.id[:]
-			c.env.Extensions = e1.Extensions(a.buf[:a.ext:a.ext])
-			c.env.Payload = a.buf[a.ext:len(a.buf):len(a.buf)]
 			c.bytes -= len(a.buf)
-			a.buf = nil
+			*a = answer{last: a.last}
 			if c.head++; c.head == len(c.queue) {
 				c.queue, c.head = c.queue[:0], 0
 			}
@@ -176,8 +180,8 @@ func (c *call) Close() {
 	// From here no other goroutine finds the call.
 	c.giveBack(c.held)
 	for i := c.head; i < len(c.queue); i++ {
-		c.giveBack(c.queue[i].buf)
-		c.queue[i].buf = nil
+		c.giveBack(c.queue[i].octets)
+		c.queue[i] = answer{}
 	}
 	select {
 	case <-c.ready:
@@ -196,12 +200,19 @@ func (c *call) Close() {
 	s.checkDrained()
 }
 
-// giveBack returns the buffer of an answer.
-func (c *call) giveBack(buf []byte) {
-	if len(buf) > freeAnswer {
-		c.s.share.Give(cap(buf), memory.Of(len(buf)))
+// giveBack returns the octets of an answer.
+func (c *call) giveBack(o octets) {
+	c.s.uncharge(o)
+	c.s.ep.pool.Put(o.buf)
+}
+
+// uncharge returns what is charged for an answer.
+func (s *Session) uncharge(o octets) {
+	if o.own {
+		s.giveBack(o.paid, memory.Large)
+	} else {
+		s.share.Give(o.paid, memory.Of(len(o.buf)))
 	}
-	c.s.ep.pool.Put(buf)
 }
 
 // push queues an answer. The caller holds the session's mu. It returns false if the call
@@ -244,42 +255,56 @@ func (c *call) wake() {
 	}
 }
 
-// deliver copies an answer to the call that waits for it. A terminal one ends
-// the call.
-func (s *Session) deliver(n uint64, env *e1.Envelope, terminal bool) disposition {
+// hand hands the answer being served to the call that waits for it. A terminal one ends the call.
+// The octets are copied, or the call takes over the buffer of the reader with the room that the answer
+// has.
+func (l *lane) hand(n uint64, terminal bool) disposition {
+	s, env := l.s, &l.req.Envelope
+	a := answer{env: *env, last: terminal}
+	a.env.MsgID = nil
 	size := len(env.Extensions) + len(env.Payload)
-	room := frame.Capacity(size)
-	if size > freeAnswer && !s.share.Try(room, memory.Of(size)) {
-		if s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight")) {
-			return awaited
-		}
-		return s.dispositionOf(n, terminal)
+	if l.detaches(size) {
+		copy(l.answerTo[:], env.MsgID)
+		env.MsgID, env.Extensions, env.Payload = l.answerTo[:len(env.MsgID)], nil, nil
+		a.buf, a.paid = l.detach()
+		a.own = true
+		return s.deliver(n, a, env.ProfileID)
 	}
-	a := answer{env: *env, ext: len(env.Extensions), last: terminal}
-	a.env.MsgID, a.env.Extensions, a.env.Payload = nil, nil, nil
-	a.buf = s.ep.pool.Get(size)
-	a.buf = append(append(a.buf, env.Extensions...), env.Payload...)
+	if size > freeAnswer {
+		if a.paid = frame.Capacity(size); !s.share.Try(a.paid, memory.Of(size)) {
+			if s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight")) {
+				return awaited
+			}
+			return s.dispositionOf(n, terminal)
+		}
+	}
+	a.buf = append(append(s.ep.pool.Get(size), env.Extensions...), env.Payload...)
+	ext := len(env.Extensions)
+	a.env.Extensions, a.env.Payload = e1.Extensions(a.buf[:ext:ext]), a.buf[ext:size:size]
+	return s.deliver(n, a, env.ProfileID)
+}
+
+// deliver queues an answer at its call.
+func (s *Session) deliver(n uint64, a answer, profile uint64) disposition {
 	s.mu.Lock()
 	c := s.calls[n]
 	over := c == nil || c.ended
-	if !over && c.prof != env.ProfileID {
+	if !over && c.prof != profile {
 		c.fail(errForeign)
 		over = true
 	}
 	ok := !over && c.push(a, s.opts.Bounds.InFlightBytesPerConn)
-	if !over && terminal {
+	if !over && a.last {
 		c.ended = true
 	}
 	s.answered = true
 	s.mu.Unlock()
 	if !ok {
-		if size > freeAnswer {
-			s.share.Give(room, memory.Of(size))
-		}
+		s.uncharge(a.octets)
 		s.ep.pool.Put(a.buf)
 	}
 	if over {
-		return s.dispositionOf(n, terminal)
+		return s.dispositionOf(n, a.last)
 	}
 	return awaited
 }

@@ -164,6 +164,8 @@ type exchange struct {
 	mu       sync.Mutex
 	answered bool // a terminal answer was sent
 	done     bool
+	lent     bool   // Serve, which has not returned, uses buf as well; written by its goroutine
+	owed     func() // to be called when it has; may be nil
 }
 
 // smallCopy is the size up to which copies of requests are allocated exactly. A pool buffer
@@ -191,8 +193,9 @@ func (e *Endpoint) dropCopy(buf []byte) {
 	e.pool.Put(buf)
 }
 
-// take copies the message being served into an exchange and enters it in the table of
-// requests in flight.
+// take makes an exchange of the message being served and enters it in the table of requests in
+// flight. The octets are copied, or the exchange takes over the buffer of the reader with the room
+// that the message has: so it needs no second room after it was read.
 func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	if l.taken != nil || l.ended {
 		return nil, errTaken
@@ -206,7 +209,13 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	}
 	of := memory.Of(l.size)
 	payer := l.req.Caller
-	if err := s.holdFor(payer, room, of); err != nil {
+	whole := l.detaches(n)
+	if whole {
+		room = l.grown
+		if payer != nil && !s.share.Assign(payer.Identity, room) {
+			return nil, s.noRoom(room)
+		}
+	} else if err := s.holdFor(payer, room, of); err != nil {
 		return nil, err
 	}
 	profile, _ := s.opts.Registry.Lookup(env.ProfileID)
@@ -215,16 +224,28 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 		account: l.account, payer: payer, paid: room,
 	}
 	e.ctx, e.cancel = context.WithCancelCause(l.reqCtx)
+	if whole {
+		e.lent = true // before another goroutine knows it
+	}
 	if err := s.register(e); err != nil {
-		s.giveBackFor(payer, room, of)
+		switch {
+		case !whole:
+			s.giveBackFor(payer, room, of)
+		case payer != nil:
+			s.share.Assign(payer.Identity, -room)
+		}
 		e.cancel(nil)
 		return nil, err
 	}
-	e.buf = append(append(append(s.ep.newCopy(n), env.MsgID...), env.Extensions...), env.Payload...)
-	id, ext := len(env.MsgID), len(env.MsgID)+len(env.Extensions)
-	e.req.MsgID = e.buf[:id:id]
-	e.req.Extensions = e1.Extensions(e.buf[id:ext:ext])
-	e.req.Payload = e.buf[ext:n:n]
+	if whole {
+		e.buf, _ = l.detach()
+	} else {
+		e.buf = append(append(append(s.ep.newCopy(n), env.MsgID...), env.Extensions...), env.Payload...)
+		id, ext := len(env.MsgID), len(env.MsgID)+len(env.Extensions)
+		e.req.MsgID = e.buf[:id:id]
+		e.req.Extensions = e1.Extensions(e.buf[id:ext:ext])
+		e.req.Payload = e.buf[ext:n:n]
+	}
 	e.req.Exchange = taken{}
 	l.hold()
 	l.taken, l.traced, l.account.record = e, nil, nil
@@ -541,9 +562,25 @@ func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	}
 }
 
-// free releases the copied octets.
+// served is called when Serve has returned and no longer uses the buffer that it shares.
+func (e *exchange) served() {
+	e.mu.Lock()
+	owed := e.owed
+	e.lent, e.owed = false, nil
+	e.mu.Unlock()
+	if owed != nil {
+		owed()
+	}
+}
+
+// free releases the octets of the request.
 func (e *exchange) free() {
 	e.mu.Lock()
+	if e.lent {
+		e.owed = e.free
+		e.mu.Unlock()
+		return
+	}
 	buf, paid := e.buf, e.paid
 	e.buf, e.paid = nil, 0
 	e.mu.Unlock()
@@ -555,6 +592,11 @@ func (e *exchange) free() {
 func (e *exchange) Shed() {
 	e.mu.Lock()
 	if e.done || e.answered || e.mode != refuses {
+		e.mu.Unlock()
+		return
+	}
+	if e.lent {
+		e.owed = e.Shed
 		e.mu.Unlock()
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
 )
 
 const (
@@ -58,6 +59,10 @@ func (in *input) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	large := have > 0 && l.grown > 0
+	if large && l.room.Yielded() { // checked after the deadline is set, see memory.Wait
+		return 0, errYielded
+	}
 	if !l.s.conn.Multiplexed() && l.s.drained() { // checked after the deadline is set, see checkDrained
 		return 0, errDrained
 	}
@@ -72,8 +77,14 @@ func (in *input) Read(p []byte) (int, error) {
 		l.resting.Store(false)
 	}
 	l.now = l.s.opts.Now()
+	l.received += int64(n)
 	if n > 0 && l.s.conn.Multiplexed() {
 		l.s.touch(time.Now())
+	}
+	if large && n > 0 {
+		if _, whole := l.rd.Partial(); whole > firstWindow {
+			l.room.Progress(whole - have - n)
+		}
 	}
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		l.deadline = time.Time{} // checkDrained or recall may have replaced it
@@ -101,6 +112,9 @@ var (
 	errStalled = errors.New("endpoint: the stream stalled in the middle of a frame")
 )
 
+// errYielded refuses a frame that stalls while others wait for its room.
+var errYielded = profiles.Busy("in_flight_bytes", "a large frame arrived too slowly while others waited for room")
+
 // silent handles a read deadline. Either a frame took too long, or it is time to release
 // the buffers of a silent stream, or the peer has been idle too long.
 func (l *lane) silent() {
@@ -108,7 +122,10 @@ func (l *lane) silent() {
 	now := time.Now()
 	switch {
 	case have > 0:
-		if !now.Before(l.frameDeadline()) {
+		switch {
+		case l.grown > 0 && l.room.Yielded():
+			l.refuseFrame(errYielded)
+		case !now.Before(l.frameDeadline()):
 			l.refuseFrame(errLate)
 		}
 	case l.isIdle(now):
@@ -177,21 +194,91 @@ func (l *lane) frameDeadline() time.Time {
 	return l.since.Add(l.s.opts.Bounds.Body + time.Duration(whole)*time.Second/bodyRate)
 }
 
-// grow is frame.Options.Reserve: it charges the growth of the read buffer to the budgets.
+// grow is frame.Options.Reserve: it takes the room for a large frame, or gives it back. While it
+// waits for room, the stream is not read, and the time for the frame does not pass.
 func (l *lane) grow(from, to int) error {
-	if to > from && l.since.IsZero() {
-		l.since = time.Now() // the frame filled the buffer with its first octets
-	}
 	if to < from {
-		l.grown -= from - to
-		l.s.giveBack(from-to, memory.Large)
+		n := l.grown
+		l.grown = 0
+		l.room.Give()
+		l.s.allowance.tryTake(-n)
 		return nil
 	}
-	if err := l.s.grow(to-from, memory.Large, l.frameDeadline()); err != nil {
+	if l.since.IsZero() {
+		l.since = time.Now() // the frame filled the buffer with its first octets
+	}
+	n := to - from
+	if !l.s.own(n) {
+		return errFull
+	}
+	if err := l.takeRoom(n); err != nil {
+		l.s.allowance.tryTake(-n)
+		if errors.Is(err, memory.ErrFull) {
+			return l.s.noRoom(n)
+		}
 		return err
 	}
-	l.grown += to - from
+	l.grown = n
 	return nil
+}
+
+// takeRoom takes room in the budget of the endpoint. Of the streams of a multiplexed connection
+// one waits for it: octets that have arrived on a stream that is not read use up the window of the
+// others.
+func (l *lane) takeRoom(n int) error {
+	s := l.s
+	have, whole := l.rd.Partial()
+	wait := memory.Wait{Reader: l.stream}
+	if err := l.room.Take(s.ctx, s.share, n, whole-have, wait); err == nil {
+		return nil
+	}
+	if s.conn.Multiplexed() {
+		if !s.waits.CompareAndSwap(false, true) {
+			return memory.ErrFull
+		}
+		defer s.waits.Store(false)
+	}
+	l.out.flush()
+	began := time.Now()
+	wait.Most, wait.Gone = s.opts.Bounds.Room, l.lostFrame
+	err := l.room.Take(s.ctx, s.share, n, whole-have, wait)
+	l.since = l.since.Add(time.Since(began))
+	l.deadline = time.Time{} // Probe may have set another
+	return err
+}
+
+// lostFrame returns why the frame that waits for room will not be complete, or nil if it may be.
+func (l *lane) lostFrame() error {
+	stream, ok := l.stream.(transport.Prober)
+	if !ok {
+		return nil
+	}
+	rest, err := stream.Probe(l.received)
+	if err != nil {
+		return err
+	}
+	if have, whole := l.rd.Partial(); rest >= 0 && rest < int64(whole-have) {
+		return frame.ErrTruncated
+	}
+	return nil
+}
+
+// handOver is the least buffer that a message takes along instead of being copied. The first window
+// in it was free, so of a smaller one too much would not be counted.
+const handOver = 4 * firstWindow
+
+// detaches reports whether a message of n octets takes the buffer of the reader along: it fills most
+// of it.
+func (l *lane) detaches(n int) bool {
+	size := l.rd.Grown()
+	return size >= handOver && n > size/2
+}
+
+// detach takes the buffer of the message being served from the reader, and its room.
+// The windows into it stay valid.
+func (l *lane) detach() (buf []byte, paid int) {
+	l.grown = 0
+	return l.rd.Detach(), l.room.Keep()
 }
 
 // firstWindow is the size of the first buffer of a frame.Reader; it takes it without
@@ -209,7 +296,7 @@ func (l *lane) openWindow() error {
 		l.spared = true
 		return nil
 	}
-	if err := l.s.grow(firstWindow, memory.Little, l.frameDeadline()); err != nil {
+	if err := l.s.begin(firstWindow, l.frameDeadline()); err != nil {
 		return err
 	}
 	l.window = firstWindow
@@ -222,7 +309,7 @@ func (l *lane) closeWindow() {
 		l.s.spared.Store(false)
 	}
 	if l.window > 0 {
-		l.s.giveBack(l.window, memory.Little)
+		l.s.giveBack(l.window, memory.Opening)
 		l.window = 0
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 )
@@ -43,7 +44,10 @@ type lane struct {
 	deferrals deferrals
 	reserve   func(from, to int) error // grow, bound once
 	window    int                      // octets taken from the budgets for the first window of the buffer
-	grown     int                      // octets taken from the budgets for its growth
+	grown     int                      // octets taken from the budgets for its growth: room
+	room      memory.Room              // of a large frame
+	answerTo  [16]byte                 // msg_id of an answer whose buffer its call has
+	received  int64                    // octets of the stream
 	resting   atomic.Bool              // between two frames, with a buffer that grew, see recall
 	spared    bool                     // this lane has the session's one free window
 	waits     atomic.Bool              // for octets of the peer, with nothing to serve, see closeDrained
@@ -79,7 +83,7 @@ func (s *Session) newLane(stream transport.Stream, own bool) *lane {
 	l.s, l.stream, l.ours, l.placed = s, stream, own, false
 	l.ctx = s.ctx
 	l.now, l.deadline, l.since, l.idleFrom = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	l.seq, l.stopped = 0, false
+	l.seq, l.received, l.stopped = 0, 0, false
 	if s.conn.Multiplexed() {
 		l.ctx = stream.Context()
 	} else {
@@ -142,7 +146,8 @@ func (l *lane) release() {
 
 // run reads and serves until the stream ends, then releases its reference.
 func (l *lane) run() {
-	l.s.addLane(l)
+	s := l.s
+	s.addLane(l)
 	for !l.stopped {
 		body, err := l.rd.Next()
 		switch {
@@ -150,6 +155,9 @@ func (l *lane) run() {
 			l.seq++
 			l.since = time.Time{}
 			l.receive(body)
+			if l.grown > 0 && l.room.Wanted() {
+				l.rd.Release()
+			}
 			l.awaitDeferred()
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.silent()
@@ -158,7 +166,6 @@ func (l *lane) run() {
 		}
 	}
 	l.out.flush()
-	s := l.s
 	s.failCallsOf(l, ErrNoAnswer)
 	s.mu.Lock()
 	read := l.read

@@ -105,19 +105,19 @@ func (s *Session) giveBackFor(caller *profiles.Peer, n int, of memory.Size) {
 	s.allowance.tryTake(-n)
 }
 
-// giveBack returns octets that hold or grow has taken, to the connection last, so that its count never falls below its share of the endpoint's.
+// giveBack returns octets that hold, begin or a lane has taken, to the connection last, so that its count never falls below its share of the endpoint's.
 func (s *Session) giveBack(n int, of memory.Size) {
 	s.share.Give(n, of)
 	s.allowance.tryTake(-n)
 }
 
-// grow is hold for the read buffer of a stream. It waits for the budget of the endpoint
-// until the deadline.
-func (s *Session) grow(n int, of memory.Size, deadline time.Time) error {
+// begin is hold for the first octets of a message on a stream. It waits for the budget of the
+// endpoint until the deadline.
+func (s *Session) begin(n int, deadline time.Time) error {
 	switch {
 	case !s.own(n):
 		return errFull
-	case !s.share.Take(s.ctx, n, of, deadline):
+	case !s.share.Take(s.ctx, n, memory.Opening, deadline):
 		s.allowance.tryTake(-n)
 		return s.noRoom(n)
 	}

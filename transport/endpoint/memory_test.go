@@ -38,7 +38,7 @@ func TestRS03LargeFramesShareABudgetAndSmallOnesNeedNone(t *testing.T) {
 			r := attach(t, ep, rec, here, there)
 			peers = append(peers, r)
 			go func() { // what is above the budget is not read
-				_, _ = r.raw.Write(append(binary.BigEndian.AppendUint32(nil, 4<<20), make([]byte, 2<<20)...))
+				_, _ = r.raw.Write(append(binary.BigEndian.AppendUint32(nil, 2<<20), make([]byte, 1<<20)...))
 			}()
 		}
 		synctest.Wait()

@@ -160,12 +160,16 @@ type Bounds struct {
 	Idle     time.Duration // at a frame boundary with nothing in flight, default 10 min
 	LongIdle time.Duration // of a connection with long exchanges open, default 10 min without a message
 	Body     time.Duration // to receive a frame: this plus a second per 64 KiB, default 5 s
+	Room     time.Duration // to wait for room for a large frame, default 2 min; Body does not pass then
 	Write    time.Duration // to write a frame, or each 512 KiB of a larger one, default 10 s
 	Handler  time.Duration // for a detached handler, default 30 s
 	Lapse    time.Duration // to end what is in flight after the certificate of the peer has expired, default 3 s
 }
 
 const defaultSkew = 5 * time.Minute
+
+// RoomTime is the default of Bounds.Room.
+const RoomTime = 2 * time.Minute
 
 func orDefault[T int | time.Duration](v *T, def T) {
 	if *v == 0 {
@@ -195,6 +199,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&b.Idle, 10*time.Minute)
 	orDefault(&b.LongIdle, 10*time.Minute)
 	orDefault(&b.Body, 5*time.Second)
+	orDefault(&b.Room, RoomTime)
 	orDefault(&b.Write, 10*time.Second)
 	orDefault(&b.Handler, 30*time.Second)
 	orDefault(&b.Lapse, 3*time.Second)
@@ -226,7 +231,7 @@ func (o *Options) validate() error {
 			return fmt.Errorf("endpoint: a bound of %d is negative", v)
 		}
 	}
-	for _, v := range []time.Duration{b.Idle, b.LongIdle, b.Body, b.Write, b.Handler, o.Freshness.Skew, o.Window.Period, o.ReplayWindow} {
+	for _, v := range []time.Duration{b.Idle, b.LongIdle, b.Body, b.Room, b.Write, b.Handler, o.Freshness.Skew, o.Window.Period, o.ReplayWindow} {
 		if v < 0 {
 			return fmt.Errorf("endpoint: a duration of %v is negative", v)
 		}

@@ -183,6 +183,9 @@ func (l *lane) serve(profile *profiles.Profile) {
 			// The receiver of the copy still uses it, unless the message was deferred.
 			l.taken.end(err, l.taken.place != nil)
 		}
+		if l.taken.lent {
+			l.taken.served()
+		}
 	case l.s.unanswerable(l.ctx, err, l.ended):
 		l.verdict(profiles.OK, detailGone, err, false, Kept)
 	case err != nil:
@@ -261,7 +264,7 @@ func (l *lane) deliver(profile *profiles.Profile, n uint64) {
 		return
 	}
 	l.s.hearDraining(l.req.Extensions)
-	switch l.s.deliver(n, &l.req.Envelope, l.typ.Role&profiles.Terminal != 0) {
+	switch l.hand(n, l.typ.Role&profiles.Terminal != 0) {
 	case awaited:
 		l.verdict(profiles.OK, "", nil, false, Kept)
 	case belated:

@@ -34,6 +34,7 @@ type Session struct {
 	touched atomic.Int64 // when an exchange last ended, or on QUIC octets moved; Unix microseconds
 	calling atomic.Int32 // len(calls), for the read loop
 	spared  atomic.Bool  // a stream uses the one free window
+	waits   atomic.Bool  // a stream of a multiplexed connection waits for room
 	excused atomic.Bool  // a stream has the one free queue
 	writing atomic.Int32 // streams whose output is being written
 	queued  atomic.Int64 // octets in their output queues
@@ -52,7 +53,7 @@ type Session struct {
 	asked  bool          // of Options.Ask; guarded by asking
 
 	deferred  atomic.Int64  // octets of messages whose commit is under way
-	allowance allowance     // of octets in flight: grown buffers and copied requests
+	allowance allowance     // of octets in flight: grown buffers and held requests
 	share     *memory.Share // of its identity, in the budget of the endpoint
 
 	mu        sync.Mutex

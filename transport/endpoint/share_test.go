@@ -50,7 +50,7 @@ func TestRS12OneIdentityLeavesRoomToOthers(t *testing.T) {
 				})
 				context.AfterFunc(ctx, func() { _ = conn.Close(0) })
 			}
-			for w.ep.Stats().InFlightBytes < budget/4*3 {
+			for w.ep.Stats().InFlightBytes < budget/2 {
 				time.Sleep(time.Millisecond)
 			}
 			w.policy = w.ca.Policy(t, "spiffe://test.invalid/good")

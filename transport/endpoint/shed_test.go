@@ -31,7 +31,7 @@ func TestAHeldRequestCanReleaseItsOctetsAndBeAnswered(t *testing.T) {
 			w.(profiles.Shedder).Shed()
 		}
 		synctest.Wait()
-		if after := ep.Stats().InFlightBytes; before-after < 1<<20 {
+		if after := ep.Stats().InFlightBytes; before-after < 1<<20-65<<10 { // the first window is not counted
 			t.Errorf("%d octets in flight before, %d after", before, after)
 		}
 		if err := w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: []byte("done")}); err != nil {

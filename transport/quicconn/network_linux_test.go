@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(apart{m}) }
 
-// apart runs tests in a network of their own, where that can be made.
+// apart runs tests in a separate network, where that can be made.
 type apart struct{ *testing.M }
 
 func (m apart) Run() int { return netcut.Run(m.M.Run) }
 
-// hosts are a client and a server at hosts of their own, with a router between them.
+// hosts are a client and a server at two hosts, with a router between them.
 type hosts struct {
 	client, server *netcut.Host
 	ca             *transporttest.CA

@@ -88,7 +88,7 @@ func (c *channel) report(err error) {
 }
 
 // buffered is the most octets that crypto/tls has read from the socket and not returned: the rest of a
-// record that was decrypted, and another record with what was read beyond it.
+// record that was decrypted, and another record.
 const buffered = 2 * 17 << 10
 
 // Probe implements transport.Prober.

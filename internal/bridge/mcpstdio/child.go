@@ -299,7 +299,7 @@ func (c *child) readLines(r io.Reader) error {
 		switch {
 		case n < 0:
 			c.share.Give(-n, memory.Of(-n))
-		case !c.share.Take(ctx, n, memory.Of(n), time.Now().Add(roomTime)):
+		case !c.share.Grow(ctx, n, memory.Of(n), time.Now().Add(roomTime)):
 			return memory.ErrFull
 		}
 		return nil

@@ -124,7 +124,10 @@ func (f *handler) body(w http.ResponseWriter, r *http.Request, caller string, he
 	rc := http.NewResponseController(w)
 	deadline := time.Now().Add(f.opts.takes(size))
 	_ = rc.SetReadDeadline(deadline) // not every ResponseWriter knows of deadlines
-	octets, err := held.ReadAll(r.Context(), http.MaxBytesReader(w, r.Body, most), r.ContentLength, deadline)
+	octets, err := held.ReadAll(r.Context(), memory.Body{
+		Reader: http.MaxBytesReader(w, r.Body, most), Announced: r.ContentLength, Conn: rc,
+		Waited: func(d time.Duration) { _ = rc.SetReadDeadline(deadline.Add(d)) },
+	})
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, above

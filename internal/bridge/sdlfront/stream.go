@@ -246,7 +246,10 @@ func (w *frames) read(ctx context.Context, held *memory.Hold) ([]byte, error) {
 	}
 	deadline := start.Add(w.f.opts.takes(size))
 	_ = w.conn.SetReadDeadline(deadline)
-	body, err := held.ReadAll(ctx, io.LimitReader(w.conn, size), size, deadline)
+	body, err := held.ReadAll(ctx, memory.Body{
+		Reader: io.LimitReader(w.conn, size), Announced: size, Conn: w.conn,
+		Waited: func(d time.Duration) { _ = w.conn.SetReadDeadline(deadline.Add(d)) },
+	})
 	switch {
 	case errors.Is(err, memory.ErrFull):
 		return nil, errBusy

@@ -84,7 +84,10 @@ func (w *messages) read(ctx context.Context, held *memory.Hold) ([]byte, error) 
 	most, above := w.f.most(w.caller)
 	deadline := time.Now().Add(w.f.opts.takes(most))
 	_ = w.under.SetReadDeadline(deadline)
-	body, err := held.ReadAll(ctx, io.LimitReader(r, most+1), -1, deadline)
+	body, err := held.ReadAll(ctx, memory.Body{
+		Reader: io.LimitReader(r, most+1), Announced: -1, Conn: w.under,
+		Waited: func(d time.Duration) { _ = w.under.SetReadDeadline(deadline.Add(d)) },
+	})
 	switch {
 	case errors.Is(err, memory.ErrFull):
 		return nil, errBusy

@@ -59,7 +59,9 @@ func (r *Response) Body() ([]byte, error) {
 	}
 	defer r.Await()()
 	wait := min(roomTime, r.client.opts.Silence/2)
-	body, err := r.held.ReadAll(r.ctx, io.LimitReader(r.http.Body, int64(limit)+1), r.http.ContentLength, time.Now().Add(wait))
+	body, err := r.held.ReadAll(r.ctx, memory.Body{
+		Reader: io.LimitReader(r.http.Body, int64(limit)+1), Announced: r.http.ContentLength, Wait: wait, Conn: yields{r},
+	})
 	switch {
 	case errors.Is(err, memory.ErrFull) && context.Cause(r.ctx) == nil:
 		return nil, errRoom
@@ -69,6 +71,14 @@ func (r *Response) Body() ([]byte, error) {
 		return nil, fmt.Errorf("%w: body above %d octets", ErrTooLarge, limit)
 	}
 	return body, nil
+}
+
+// yields ends a call whose answer stalls while others wait for its room.
+type yields struct{ r *Response }
+
+func (y yields) SetReadDeadline(time.Time) error {
+	y.r.stop(errRoom)
+	return nil
 }
 
 // Line returns the next line of the body that is not empty, without its line
