@@ -2,10 +2,13 @@ package transport
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"time"
 )
 
@@ -14,6 +17,32 @@ type CRL struct {
 	authority  *x509.Certificate
 	serials    map[string]time.Time // when each was revoked
 	NextUpdate time.Time            // when the authority issues the next list at the latest; zero: it does not say
+	ThisUpdate time.Time            // when the authority has issued the list
+	Number     *big.Int             // nil: the list has none
+	Raw        []byte               // the list, in DER
+}
+
+// Of returns a digest of the name and the key of the authority. Lists of one authority have the same.
+func (c *CRL) Of() string {
+	sum := sha256.Sum256(append(bytes.Clone(c.authority.RawSubject), c.authority.RawSubjectPublicKeyInfo...))
+	return hex.EncodeToString(sum[:])
+}
+
+// Older reports whether the authority has issued the list before another one of its lists.
+func (c *CRL) Older(than *CRL) bool {
+	if c.Number != nil && than.Number != nil && c.Number.Cmp(than.Number) < 0 {
+		return true
+	}
+	return c.ThisUpdate.Before(than.ThisUpdate)
+}
+
+// String names the list by its authority, number and time.
+func (c *CRL) String() string {
+	number := "without a number"
+	if c.Number != nil {
+		number = "number " + c.Number.String()
+	}
+	return fmt.Sprintf("revocation list of %.200q, %s, of %s", c.Authority(), number, c.ThisUpdate.UTC().Format(time.RFC3339))
 }
 
 // Authority is the name of the authority.
@@ -60,7 +89,7 @@ func parseCRL(der []byte, authorities []*x509.Certificate) (*CRL, error) {
 		if !bytes.Equal(authority.RawSubject, list.RawIssuer) || list.CheckSignatureFrom(authority) != nil {
 			continue
 		}
-		c := &CRL{authority: authority, serials: make(map[string]time.Time), NextUpdate: list.NextUpdate}
+		c := &CRL{authority: authority, serials: make(map[string]time.Time), NextUpdate: list.NextUpdate, ThisUpdate: list.ThisUpdate, Number: list.Number, Raw: der}
 		for _, one := range list.RevokedCertificateEntries {
 			c.serials[string(one.SerialNumber.Bytes())] = one.RevocationTime
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/fronts"
 	"github.com/slimwire/swp/daemon/internal/guard"
+	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/bridge/gate"
@@ -155,7 +156,7 @@ const lookTime = 10 * time.Second
 
 func (p *Plan) http(c *config.Config, policy *access.Policy) error {
 	if m := &c.Metrics; m.Address != config.AdminOff {
-		warnings, err := fronts.CheckTLS("metrics.tls", &m.TLS, time.Now())
+		warnings, err := fronts.CheckTLS("metrics.tls", &m.TLS, identity.KeptListsOf(c, time.Now), time.Now())
 		if err != nil {
 			return err
 		}
@@ -181,7 +182,7 @@ func (p *Plan) http(c *config.Config, policy *access.Policy) error {
 	if !p.HTTP.TLS {
 		return nil
 	}
-	warnings, err := fronts.CheckTLS("http.tls", &h.TLS, time.Now())
+	warnings, err := fronts.CheckTLS("http.tls", &h.TLS, identity.KeptListsOf(c, time.Now), time.Now())
 	p.Warnings = append(p.Warnings, warnings...)
 	return err
 }

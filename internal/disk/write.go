@@ -81,3 +81,11 @@ func about(name string, err error) error {
 	}
 	return &fs.PathError{Op: "write", Path: name, Err: err}
 }
+
+// Keep is Replace for a file that only this account can read. It makes the directory if necessary.
+func Keep(name string, octets []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return Replace(name, octets, nil)
+}

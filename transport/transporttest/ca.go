@@ -57,7 +57,14 @@ func (ca *CA) Pool() *x509.CertPool {
 // CRL makes a revocation list, in PEM, that ends after some time and has some certificates.
 func (ca *CA) CRL(t testing.TB, life time.Duration, revoked ...*x509.Certificate) []byte {
 	t.Helper()
-	list := &x509.RevocationList{Number: serial(t), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(life)}
+	return ca.CRLAt(t, time.Now().UnixNano(), time.Now().Add(-time.Hour), time.Now().Add(life), revoked...)
+}
+
+// CRLAt is CRL with a number, the time at which the list is issued, and its end. Of lists that CRL makes,
+// the later one has the higher number.
+func (ca *CA) CRLAt(t testing.TB, number int64, at, end time.Time, revoked ...*x509.Certificate) []byte {
+	t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(number), ThisUpdate: at, NextUpdate: end}
 	for _, cert := range revoked {
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: list.ThisUpdate})
 	}

@@ -28,6 +28,8 @@ type httpEntry struct {
 	gate   *gate.Gate
 	secure atomic.Pointer[secured] // nil: plain HTTP
 	known  certified
+	lists  identity.KeptLists
+	log    *zap.Logger
 }
 
 // secured has the content of the files of http.tls.
@@ -59,16 +61,35 @@ func (s *secured) trusts(chain []*x509.Certificate) bool {
 }
 
 // newHTTPEntry makes an httpEntry with the files under a key.
-func newHTTPEntry(callers gate.Options, key string, files *config.HTTPTLS) (*httpEntry, error) {
-	d := new(httpEntry)
+func newHTTPEntry(callers gate.Options, key string, files *config.HTTPTLS, lists identity.KeptLists, log *zap.Logger) (*httpEntry, error) {
+	d := &httpEntry{lists: lists, log: log}
 	d.known.good = func(chain []*x509.Certificate) bool { return d.secure.Load().trusts(chain) }
 	var err error
 	if d.gate, err = gate.New(callers); err != nil || files.Cert == "" {
 		return d, err
 	}
-	secure, err := tlsOf(key, files)
-	d.secure.Store(secure)
+	secure, err := tlsOf(key, files, lists)
+	if err == nil {
+		d.take(secure)
+	}
 	return d, err
+}
+
+// read reads the files under a key to replace those in force.
+func (d *httpEntry) read(key string, files *config.HTTPTLS) (*secured, error) {
+	secure, err := tlsOf(key, files, d.lists)
+	if err == nil {
+		err = secure.lists.Stale()
+	}
+	return secure, err
+}
+
+// take puts files in force, and returns those before; nil if there were none.
+func (d *httpEntry) take(secure *secured) (old *secured) {
+	if err := d.lists.Keep(secure.lists); err != nil {
+		d.log.Warn("revocation lists", zap.Error(err))
+	}
+	return d.secure.Swap(secure)
 }
 
 func gateOptions(conf *config.HTTP) gate.Options {
@@ -120,7 +141,7 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 	var secure *secured
 	if conf.TLS.Cert != "" {
 		var err error
-		if secure, err = tlsOf(httpTLS, &conf.TLS); err != nil {
+		if secure, err = entry.read(httpTLS, &conf.TLS); err != nil {
 			return part.Change{}, err
 		}
 	}
@@ -138,7 +159,7 @@ func (f *Fronts) Prepare(c *config.Config) (part.Change, error) {
 			_ = entry.gate.Set(gateOptions(conf))
 			_ = f.a2a.Set(a2aTerms(conf))
 			f.way.SetExchanges(conf.Calls)
-			if secure != nil && entry.secure.Swap(secure).anchors != secure.anchors {
+			if secure != nil && entry.take(secure).anchors != secure.anchors {
 				changed = true
 			}
 			return changed

@@ -108,7 +108,7 @@ func New(o Options) (*Fronts, error) {
 		return f, nil
 	}
 	var err error
-	if f.entry, err = newHTTPEntry(gateOptions(f.conf), httpTLS, &f.conf.TLS); err != nil {
+	if f.entry, err = newHTTPEntry(gateOptions(f.conf), httpTLS, &f.conf.TLS, identity.KeptListsOf(o.Config, o.Now), o.Log); err != nil {
 		return nil, err
 	}
 	f.mcp = mcpfront.New(mcpfront.Options{
@@ -157,7 +157,7 @@ const httpTLS = "http.tls"
 
 // tlsOf returns the TLS configuration with the files under a key. A client certificate is optional, but
 // if there is one it must be valid. The gate identifies the caller.
-func tlsOf(key string, conf *config.HTTPTLS) (*secured, error) {
+func tlsOf(key string, conf *config.HTTPTLS, kept identity.KeptLists) (*secured, error) {
 	if err := config.CheckPrivate(conf.Key); err != nil {
 		return nil, fmt.Errorf("%s.key: %w", key, err)
 	}
@@ -182,7 +182,7 @@ func tlsOf(key string, conf *config.HTTPTLS) (*secured, error) {
 		c.anchors += octets
 	}
 	var octets string
-	if c.lists, octets, err = identity.ReadLists(key+".crl", conf.CRL, c.vouching); err != nil {
+	if c.lists, octets, err = kept.Read(key+".crl", conf.CRL, c.vouching); err != nil {
 		return nil, err
 	}
 	c.anchors += "\n" + octets
@@ -199,8 +199,8 @@ func tlsOf(key string, conf *config.HTTPTLS) (*secured, error) {
 
 // CheckTLS reads the files under a key, such as http.tls, and returns warnings for certificates
 // that expire soon.
-func CheckTLS(key string, conf *config.HTTPTLS, now time.Time) (warnings []string, err error) {
-	secure, err := tlsOf(key, conf)
+func CheckTLS(key string, conf *config.HTTPTLS, kept identity.KeptLists, now time.Time) (warnings []string, err error) {
+	secure, err := tlsOf(key, conf, kept)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
+	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/transport"
@@ -50,7 +51,7 @@ func NewMonitor(o MonitorOptions) (*Monitor, error) {
 		return m, nil
 	}
 	var err error
-	m.entry, err = newHTTPEntry(monitorGate(conf), monitorTLS, &conf.TLS)
+	m.entry, err = newHTTPEntry(monitorGate(conf), monitorTLS, &conf.TLS, identity.KeptListsOf(o.Config, o.Now), o.Log)
 	return m, err
 }
 
@@ -157,7 +158,7 @@ func (m *Monitor) Prepare(c *config.Config) (part.Change, error) {
 	if _, err := gate.New(monitorGate(conf)); err != nil {
 		return part.Change{}, err
 	}
-	secure, err := tlsOf(monitorTLS, &conf.TLS)
+	secure, err := m.entry.read(monitorTLS, &conf.TLS)
 	if err != nil {
 		return part.Change{}, err
 	}
@@ -165,7 +166,7 @@ func (m *Monitor) Prepare(c *config.Config) (part.Change, error) {
 		Fields: []zap.Field{zap.Int("authorities", len(conf.TLS.CA)), zap.Time("not_after", secure.leaf().NotAfter)},
 		Commit: func() bool {
 			_ = m.entry.gate.Set(monitorGate(conf)) // gate.New has accepted it
-			m.entry.secure.Store(secure)
+			m.entry.take(secure)
 			return true
 		},
 	}, nil

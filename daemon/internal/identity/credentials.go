@@ -3,6 +3,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,6 +38,7 @@ type Credentials struct {
 	api *workload.Source // gives the certificate; nil: it is in files
 
 	kept      string // directory of the bundles that were fetched
+	lists     KeptLists
 	endpoints endpoints
 
 	away    part.Fault             // why api cannot be used now
@@ -142,7 +144,18 @@ func New(ctx context.Context, c *config.Config, now func() time.Time, log *zap.L
 		})
 		defer slow.Stop()
 	}
-	return open(ctx, c, now, log, startWait)
+	cr, err := open(ctx, c, now, log, startWait)
+	if err == nil {
+		cr.keep(cr.current.Load())
+	}
+	return cr, err
+}
+
+// keep keeps the revocation lists in force.
+func (c *Credentials) keep(l *loaded) {
+	if err := c.lists.Keep(slices.Concat(l.lists, l.partners.lists)); err != nil {
+		c.log.Warn("revocation lists", zap.Error(err))
+	}
 }
 
 // Read reads the files of a configuration, and creates none. It asks the Workload API once, for
@@ -156,7 +169,7 @@ func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
 }
 
 func open(ctx context.Context, c *config.Config, now func() time.Time, log *zap.Logger, wait time.Duration) (*Credentials, error) {
-	cr := &Credentials{now: now, log: log, kept: filepath.Join(c.Data, "bundles")}
+	cr := &Credentials{now: now, log: log, kept: filepath.Join(c.Data, "bundles"), lists: KeptListsOf(c, now)}
 	var err error
 	if cr.api, err = openAPI(ctx, &c.Identity, wait); err != nil {
 		return nil, err
@@ -221,7 +234,7 @@ func Section(prepare part.Prepare, state func() string) part.Section {
 func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
 	l, err := c.readOwn(conf)
 	if err == nil {
-		err = l.claims(&c.current.Load().partners).Check()
+		err = cmp.Or(l.lists.Stale(), l.claims(&c.current.Load().partners).Check())
 	}
 	if err != nil {
 		return part.Change{}, err
@@ -232,6 +245,7 @@ func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
 		Commit: func() bool {
 			old := c.current.Load()
 			c.current.Store(l.with(old.partners))
+			c.keep(l)
 			return l.anchors != old.anchors
 		},
 	}, nil
@@ -259,7 +273,7 @@ func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (chang
 	}
 	theirs, err := c.readBundles(conf, next)
 	if err == nil {
-		err = c.current.Load().claims(&theirs).Check()
+		err = cmp.Or(theirs.lists.Stale(), c.current.Load().claims(&theirs).Check())
 	}
 	if err != nil {
 		return nil, err
@@ -267,7 +281,9 @@ func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (chang
 	return func() bool {
 		c.endpoints.replace(next)
 		old := c.current.Load()
-		c.current.Store(old.with(theirs))
+		l := old.with(theirs)
+		c.current.Store(l)
+		c.keep(l)
 		return old.partners.anchors != theirs.anchors
 	}, nil
 }
@@ -308,7 +324,7 @@ func (c *Credentials) readOwn(conf *config.Config) (*loaded, error) {
 		l.vouching = append(l.vouching, anchors...)
 		l.anchors += octets
 	}
-	lists, octets, err := ReadLists("trust.crl", f.CRL, l.vouching)
+	lists, octets, err := c.lists.Read("trust.crl", f.CRL, l.vouching)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +357,7 @@ func (l *loaded) readPair(f Files, now time.Time) error {
 // CheckBundles reads the bundles of the partners of a configuration and returns the first fault in
 // them.
 func CheckBundles(conf *config.Config) error {
-	c := &Credentials{kept: filepath.Join(conf.Data, "bundles")}
+	c := &Credentials{kept: filepath.Join(conf.Data, "bundles"), lists: KeptListsOf(conf, time.Now)}
 	next, err := c.endpointsOf(conf.Partners)
 	if err != nil {
 		return err
@@ -406,7 +422,7 @@ func (c *Credentials) readBundles(conf config.Partners, next map[string]*endpoin
 		b.pools[identity] = pool
 		name := b.names[identity]
 		of := slices.DeleteFunc(slices.Clone(b.vouching), func(a Anchor) bool { return a.partner != name })
-		lists, octets, err := ReadLists("partners."+name+".crl", conf[name].CRL, of)
+		lists, octets, err := c.lists.Read("partners."+name+".crl", conf[name].CRL, of)
 		if err != nil {
 			return b, err
 		}

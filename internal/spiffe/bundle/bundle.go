@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -125,8 +124,5 @@ func (o *Options) keep(b *Bundle) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
-		return err
-	}
-	return disk.Replace(o.File, append(text, '\n'), nil)
+	return disk.Keep(o.File, append(text, '\n'))
 }
