@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -130,6 +131,14 @@ func (p *Policy) verifyName(leaf *x509.Certificate, id, host string) error {
 		return fmt.Errorf("transport: certificate of the peer: %w", err)
 	}
 	return nil
+}
+
+// Usable reports whether the extended key usage of a chain, leaf first, allows a use. A certificate
+// without one allows every use.
+func Usable(chain []*x509.Certificate, usage x509.ExtKeyUsage) bool {
+	return !slices.ContainsFunc(chain, func(c *x509.Certificate) bool {
+		return len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) > 0 && !slices.Contains(c.ExtKeyUsage, usage) && !slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
+	})
 }
 
 // issuerOf returns the name of the authority that a chain ends at.

@@ -426,13 +426,13 @@ func (l *Link) dialOne(addr transport.Addr) error {
 	defer cancel()
 	conn, err := l.opts.Dial(ctx, addr)
 	if err != nil {
-		return ending(err) // without a code it may be no SWP at all
+		return l.blame(ending(err)) // without a code it may be no SWP at all
 	}
 	s := l.opts.Attach(conn)
 	up, err := l.meet(s, true)
 	if err != nil {
 		s.Close(profiles.OK)
-		return err
+		return l.blame(err)
 	}
 	l.enter(up)
 	return nil

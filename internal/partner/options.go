@@ -28,6 +28,10 @@ type Options struct {
 	// identities decide which session stays. Required.
 	Self func() string
 
+	// DialFault returns why every peer that is dialled refuses the certificate of this endpoint; empty
+	// if none is known. May be nil.
+	DialFault func() string
+
 	// Barred is why nothing is sent to the partner and none of its sessions is used; empty if
 	// the link is in use.
 	Barred string

@@ -15,10 +15,15 @@ import (
 type refusedError struct {
 	cause causes.Cause
 	err   error
+	own   string // fault of the certificate of this endpoint, which is why; empty: none is known
 }
 
 func (e *refusedError) Error() string {
-	return e.cause.Words("it", "this endpoint") + "; " + e.cause.Remedy()
+	do := e.cause.Remedy()
+	if e.own != "" {
+		do = e.own
+	}
+	return e.cause.Words("it", "this endpoint") + "; " + do
 }
 
 // Unwrap returns the error of the connection.
@@ -29,7 +34,16 @@ func refusal(cause causes.Cause, err error) error {
 	if cause == causes.None || errors.As(err, new(*refusedError)) {
 		return err
 	}
-	return &refusedError{cause, err}
+	return &refusedError{cause: cause, err: err}
+}
+
+// blame returns err, the error of dialling, with the fault of the certificate of this endpoint if the
+// partner has refused it.
+func (l *Link) blame(err error) error {
+	if r, ok := errors.AsType[*refusedError](err); ok && r.cause == causes.Untrusted && l.opts.DialFault != nil {
+		r.own = l.opts.DialFault()
+	}
+	return err
 }
 
 // ending returns the cause of the end of a session, in words if the partner has given a reason.

@@ -145,10 +145,18 @@ func New(ctx context.Context, c *config.Config, now func() time.Time, log *zap.L
 		defer slow.Stop()
 	}
 	cr, err := open(ctx, c, now, log, startWait)
-	if err == nil {
-		cr.keep(cr.current.Load())
+	if err != nil {
+		return nil, err
 	}
-	return cr, err
+	l := cr.current.Load()
+	cr.keep(l)
+	dialling, accepting := l.usageFaults()
+	for _, fault := range []string{dialling, accepting} {
+		if fault != "" {
+			log.Warn(fault)
+		}
+	}
+	return cr, nil
 }
 
 // keep keeps the revocation lists in force.

@@ -11,6 +11,7 @@ import (
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/transport"
 )
 
 // Ending reports whether a certificate expires soon, which is worth a warning, and whether
@@ -99,8 +100,40 @@ func (c *Credentials) Look(h *part.Health) {
 	h.Warnings = slices.Concat(h.Warnings, c.others())
 }
 
+// usageFaults returns why peers refuse the certificate of this endpoint, whatever they trust, where this
+// endpoint dials, and where peers dial it; empty if they do not.
+func (l *loaded) usageFaults() (dialling, accepting string) {
+	chain := []*x509.Certificate{l.Certificate.Leaf}
+	for _, der := range l.Certificate.Certificate[1:] {
+		if cert, err := x509.ParseCertificate(der); err == nil {
+			chain = append(chain, cert)
+		}
+	}
+	const text = "the certificate of this endpoint, %s, lacks the extended key usage %s, so every peer refuses it %s; get one with serverAuth and clientAuth%s"
+	if !transport.Usable(chain, x509.ExtKeyUsageClientAuth) {
+		dialling = fmt.Sprintf(text, l.file, "clientAuth", "where this endpoint dials", " from an authority of your own, because public authorities issue none, or have the partners dial this endpoint")
+	}
+	if !transport.Usable(chain, x509.ExtKeyUsageServerAuth) {
+		accepting = fmt.Sprintf(text, l.file, "serverAuth", "when it dials this endpoint", "")
+	}
+	return dialling, accepting
+}
+
+// DialFault returns why every peer that this endpoint dials refuses its certificate; empty if none is
+// known.
+func (c *Credentials) DialFault() string {
+	fault, _ := c.current.Load().usageFaults()
+	return fault
+}
+
 // others returns the warnings that are never urgent.
 func (c *Credentials) others() (list []string) {
+	dialling, accepting := c.current.Load().usageFaults()
+	for _, fault := range []string{dialling, accepting} {
+		if fault != "" {
+			list = append(list, fault)
+		}
+	}
 	if away := c.apiWarning(); away != "" {
 		list = append(list, away)
 	}

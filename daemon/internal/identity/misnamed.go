@@ -127,6 +127,10 @@ func (c *Credentials) Explain(ev *transport.SecurityEvent) (why error, do string
 		return ev.Err, "for another organisation: make it a partner, with the authority that its swpd cert bundle prints in partners.NAME.trust (partners.md); for a program of your own: add its authority to trust.ca"
 	case errors.As(ev.Err, &invalid) && invalid.Reason == x509.Expired:
 		return ev.Err, "the peer has to renew its certificate, if the clocks of both machines are right"
+	case errors.As(ev.Err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
+		return ev.Err, "the extended key usage of the certificate does not allow this side of a connection: the peer needs one with clientAuth and serverAuth, which public authorities do not issue, or has to be dialled"
+	case ev.Reason == transport.ReasonDistrusted && ev.Identity != "" && c.DialFault() != "": // a peer that was dialled
+		return ev.Err, c.DialFault()
 	case ev.Reason == transport.ReasonDistrusted:
 		return ev.Err, "the peer has to trust the authority that swpd cert bundle prints here, and to connect to a name or address that swpd cert show lists here; no record was damaged"
 	}

@@ -311,7 +311,7 @@ func (p *Partners) forget(name string) {
 func (p *Partners) options(name string, c config.Partner) partner.Options {
 	policy := &transport.Policy{Credentials: p.o.Credentials.Current, Expect: c.Identity}
 	o := partner.Options{
-		Name: name, Identity: c.Identity, Self: p.o.Credentials.Identity,
+		Name: name, Identity: c.Identity, Self: p.o.Credentials.Identity, DialFault: p.o.Credentials.DialFault,
 		Dial: func(ctx context.Context, addr transport.Addr) (transport.Conn, error) {
 			return p.dial(ctx, name, addr, policy)
 		},
