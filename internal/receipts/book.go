@@ -14,6 +14,9 @@
 // What waits for a receipt is in memory, within bounds, and in the trail: Recover finds it
 // again after a restart.
 //
+// A partner that exchanges receipts confirms the exchanges that it has opened here. At the answering end
+// an exchange that is not confirmed in time is a finding.
+//
 // Specification: docs/wire.md, "Receipts".
 package receipts
 
@@ -79,6 +82,12 @@ const (
 	maxTries  = 6
 	mayLast   = 10 * time.Minute
 	longPause = 30 * time.Second
+
+	// A partner confirms what it has opened here while it is connected for confirmFor, which is longer than
+	// mayLast, and within confirmAway in any case.
+	confirmFor  = 15 * time.Minute
+	confirmAway = 24 * time.Hour
+	reportEach  = time.Minute // shortest time between two findings about what it has not confirmed
 )
 
 // Book has the receipts of all partners. It is safe for concurrent use.
@@ -131,7 +140,7 @@ type Partner struct {
 func (b *Book) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := b.o.Partners()
+	list, now := b.o.Partners(), time.Now()
 	old := *b.ledgers.Load()
 	next, same := make(map[string]*Ledger, len(list)), len(list) == len(old)
 	for _, p := range list {
@@ -140,7 +149,7 @@ func (b *Book) look() {
 			l, same = b.ledger(p.Identity), false
 		}
 		next[p.Identity] = l
-		l.set(p)
+		l.set(p, now)
 	}
 	if !same {
 		b.ledgers.Store(&next)
@@ -221,6 +230,8 @@ func (b *Book) Recover(entries iter.Seq[*audit.Entry]) {
 			of(e.Other).Asked(&x, e.Sequence)
 		case ok:
 			of(e.Identity).Answered(&x, e.Sequence)
+		case e.Finding() && e.Outcome == outcomeOf(unlisted):
+			of(e.Identity).reported(e.Of)
 		case e.Finding():
 			if id, err := hex.DecodeString(e.MsgID); err == nil && e.Outcome != outcomeOf(differs) {
 				of(e.Identity).drop(id)
@@ -244,6 +255,7 @@ func (b *Book) Run(ctx context.Context) {
 		if b.on.Load() {
 			b.look()
 			for _, l := range *b.ledgers.Load() {
+				l.report(time.Now())
 				if session := l.begin(time.Now()); session != nil {
 					sending.Go(func() { l.send(ctx, session) })
 				}
@@ -279,6 +291,7 @@ type Status struct {
 	Differing uint64 `json:"differing"` // exchanges of which they do not
 	Unknown   uint64 `json:"unknown"`   // exchanges that the partner does not know
 	Skipped   uint64 `json:"skipped"`   // exchanges without a receipt, for lack of room or of an answer
+	Unlisted  uint64 `json:"unlisted"`  // exchanges that the partner has opened here and has not confirmed
 }
 
 // Status returns the state for each partner, by name.

@@ -25,6 +25,7 @@ const (
 	unknown     = "unknown"     // the partner does not know an exchange
 	refused     = "refused"     // a receipt of the partner is not valid
 	unconfirmed = "unconfirmed" // the partner does not answer receipts as it has to
+	unlisted    = "unlisted"    // the partner has not confirmed exchanges that it has opened here
 )
 
 // outcomeOf returns the outcome of the record of a finding.
@@ -53,17 +54,23 @@ type Ledger struct {
 	room    float64   // receipts that may arrive now
 	refill  time.Time
 	figures Status
+	confirming
 }
 
-func (l *Ledger) set(p Partner) {
+func (l *Ledger) set(p Partner, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.pass(p.Session != nil, now)
 	l.name, l.session = p.Name, p.Session
 	if p.Offer == Unknown {
 		return // as it was before
 	}
 	l.offer.Store(uint32(p.Offer))
-	if p.Offer == Absent {
+	switch p.Offer {
+	case Listed:
+		l.used = true
+	case Absent:
+		l.judge(now, true)
 		l.clear()
 	}
 }
@@ -109,8 +116,13 @@ func (l *Ledger) Answered(x *audit.Exchange, sequence uint64) {
 	key := l.hash(x.MsgID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s.after = int64(l.linked)
+	if old := l.find(x.MsgID); old != nil {
+		l.miss(old, &l.twice)
+	}
 	if l.known.n == maxKnown {
 		oldest := l.known.at(0)
+		l.miss(oldest, &l.missing)
 		if of := l.hash(oldest.id()); l.index[of] == oldest.serial {
 			delete(l.index, of)
 		}
@@ -144,6 +156,7 @@ func (l *Ledger) drop(id []byte) {
 func (l *Ledger) recovered(r *audit.Receipt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.used = true
 	confirmed := make(map[string]bool)
 	for i := range r.Exchanges {
 		x := &r.Exchanges[i]

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"net/url"
 	"strings"
@@ -47,6 +48,7 @@ type end struct {
 	change func(octets []byte) []byte // of the answers that this end receives; may be nil
 	lost   func() bool                // an answer is lost on its way here; may be nil
 	full   bool                       // the trail takes nothing
+	gone   bool                       // there is no session
 }
 
 func newEnd(t testing.TB, name string) *end {
@@ -139,6 +141,9 @@ type link struct{ profiles.Session }
 func (e *end) partners() []Partner {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.gone {
+		return []Partner{{Name: e.other.name, Identity: e.other.identity}}
+	}
 	return []Partner{{Name: e.other.name, Identity: e.other.identity, Session: link{}, Offer: e.offer}}
 }
 
@@ -847,6 +852,153 @@ func TestWhatIsTurnedOffIsForgotten(t *testing.T) {
 			t.Error("the partner does not know that receipts are on again")
 		}
 		if s := a.status(); s.Waiting != 0 || s.Skipped != 3 || a.book.of(b.identity) != l {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// answered has b answer exchanges of a that a does not list.
+func answered(a, b *end, first, n int) {
+	for i := first; i < first+n; i++ {
+		b.book.Answers(a.identity).Answered(at(exchange(i, false)), uint64(i))
+	}
+}
+
+// unlistedAt returns the findings of an end about what the other end has not confirmed.
+func (e *end) unlistedAt() (texts []string) {
+	for _, f := range e.findings() {
+		if f.What == unlisted {
+			texts = append(texts, f.Text)
+		}
+	}
+	return texts
+}
+
+func TestWhatThePartnerDoesNotConfirmInTimeIsAFindingHere(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		asks(a, b, 1, 5)
+		answered(a, b, 10, 3) // never listed
+		asks(a, b, 20, 5)
+		time.Sleep(confirmFor - lookEach)
+		if got := b.unlistedAt(); len(got) > 0 {
+			t.Errorf("before the time is over: %q", got)
+		}
+		time.Sleep(2 * lookEach)
+		if got := b.unlistedAt(); len(got) != 1 || !strings.Contains(got[0], "3 exchanges in records 10 to 12") {
+			t.Errorf("%q", got)
+		}
+		time.Sleep(2 * confirmFor)
+		if got := b.unlistedAt(); len(got) != 1 || b.status().Unlisted != 3 || a.status().Unlisted != 0 {
+			t.Errorf("later: %q, %d and %d", got, b.status().Unlisted, a.status().Unlisted)
+		}
+	})
+}
+
+func TestAPartnerThatIsAwayHasADayToConfirm(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		answered(a, b, 1, 1)
+		b.mu.Lock()
+		b.gone = true
+		b.mu.Unlock()
+		time.Sleep(confirmAway - time.Second)
+		if got := b.unlistedAt(); len(got) > 0 {
+			t.Errorf("%q", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := b.unlistedAt(); len(got) != 1 {
+			t.Errorf("after a day: %q", got)
+		}
+	})
+}
+
+func TestTwoExchangesUnderOneMsgIDAreAFinding(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		answered(a, b, 7, 1)
+		b.book.Answers(a.identity).Answered(at(exchange(7, false)), 8)
+		a.book.Asks(b.identity).Asked(at(exchange(7, true)), 7) // lists one of them
+		time.Sleep(every + lookEach)
+		if got := b.unlistedAt(); len(got) != 1 || !strings.Contains(got[0], "records 7 to 7") || !strings.Contains(got[0], "the same msg_id") {
+			t.Errorf("%q", got)
+		}
+		// After its receipt a msg_id may be used again.
+		asks(a, b, 7, 1)
+		time.Sleep(2 * confirmFor)
+		if got := b.unlistedAt(); len(got) != 1 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestWhatGivesWayUnconfirmedIsAFinding(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		answered(a, b, 1, maxKnown)
+		time.Sleep(lookEach)
+		if got := b.unlistedAt(); len(got) > 0 {
+			t.Errorf("at the limit: %q", got)
+		}
+		answered(a, b, maxKnown+1, 2)
+		time.Sleep(lookEach)
+		if got := b.unlistedAt(); len(got) != 1 || !strings.Contains(got[0], "2 exchanges in records 1 to 2,") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAPartnerThatStopsToExchangeReceiptsOwesThoseBefore(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		answered(a, b, 1, 2)
+		b.mu.Lock()
+		b.offer = Absent
+		b.mu.Unlock()
+		time.Sleep(2 * lookEach)
+		if got := b.unlistedAt(); len(got) != 1 || !strings.Contains(got[0], "2 exchanges in records 1 to 2,") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAPartnerWithoutReceiptsOwesNone(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		b.mu.Lock()
+		b.offer = Absent
+		b.mu.Unlock()
+		b.book.ledgers.Store(new(map[string]*Ledger)) // as at the first connection
+		b.acquaint()
+		time.Sleep(2 * lookEach)
+		if l := b.book.Answers(a.identity); l != nil {
+			t.Error("exchanges wait for receipts")
+		}
+		time.Sleep(2 * confirmFor)
+		if got := b.unlistedAt(); len(got) > 0 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestWhatWasReportedIsNotReportedAgainAfterARestart(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		answered(a, b, 1, 2)
+		l := (*b.book.ledgers.Load())[a.identity]
+		l.reported(1)
+		time.Sleep(confirmFor + lookEach)
+		if got := b.unlistedAt(); len(got) != 1 || !strings.Contains(got[0], "1 exchanges in records 2 to 2,") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// A receipt about nothing that is known here must not keep later ones out, whatever its number is.
+func TestAReceiptAboutUnknownExchangesTakesNoNumber(t *testing.T) {
+	virtually(t, func(t *testing.T, a, b *end) {
+		about := func(r *audit.Receipt) { r.Number, r.Exchanges = math.MaxUint64, []audit.Exchange{exchange(99, true)} }
+		answer, err := b.book.Receive(t.Context(), &profiles.Peer{Identity: a.identity}, a.made(about))
+		if err != nil || len(answer) != 2 || answer[0] != answerSorted || answer[1] != sortUnknown {
+			t.Errorf("%x, %v", answer, err)
+		}
+		time.Sleep(every)
+		asks(a, b, 1, 3)
+		time.Sleep(2 * every)
+		if s := b.status(); s.Received != 1 || s.Refused != 0 {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -85,7 +85,6 @@ func (l *Ledger) sort(r *audit.Receipt) (own []item, kinds []byte, fault string)
 	if r.Number <= l.theirs {
 		return nil, nil, "it was sent before, or after a later one"
 	}
-	l.theirs = r.Number
 	seen := make(map[string]bool, len(r.Exchanges))
 	for i := range r.Exchanges {
 		x := &r.Exchanges[i]
@@ -108,6 +107,9 @@ func (l *Ledger) sort(r *audit.Receipt) (own []item, kinds []byte, fault string)
 			kinds = append(kinds, sortNew)
 		}
 		own = append(own, s.item())
+	}
+	if len(own) > 0 { // else anything could be said of nothing, and no later receipt would count
+		l.theirs = r.Number
 	}
 	if kinds[0] == sortUnknown || slices.ContainsFunc(kinds, func(kind byte) bool { return kind != kinds[0] }) {
 		return nil, kinds, ""

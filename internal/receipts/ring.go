@@ -11,13 +11,13 @@ import (
 type slot struct {
 	serial   uint64 // in its ring
 	sequence uint64 // of the record in the trail
-	after    int64  // not due before, in Unix nanoseconds
+	after    int64  // asked: not due before, in Unix nanoseconds; answered: Ledger.linked at that time
 	ended    int64  // end of the exchange, likewise
 	tries    uint8
 	complete bool
 	repeated bool // asked: the partner has kept a receipt with it
 	kept     bool // answered: a receipt with it was kept
-	over     bool // asked: no longer due
+	over     bool // asked: no longer due; answered: judged, and not confirmed
 	size     uint8
 	octets   [audit.MaxExchange]byte
 }

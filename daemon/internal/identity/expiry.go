@@ -100,8 +100,8 @@ func (c *Credentials) Look(h *part.Health) {
 	h.Warnings = slices.Concat(h.Warnings, c.others())
 }
 
-// usageFaults returns why peers refuse the certificate of this endpoint, whatever they trust, where this
-// endpoint dials, and where peers dial it; empty if they do not.
+// usageFaults returns why all peers refuse the certificate of this endpoint if this endpoint dials, and
+// if peers dial it; empty if they do not.
 func (l *loaded) usageFaults() (dialling, accepting string) {
 	chain := []*x509.Certificate{l.Certificate.Leaf}
 	for _, der := range l.Certificate.Certificate[1:] {

@@ -116,6 +116,9 @@ func (t *Trail) lookReceipts(h *part.Health) {
 		if n := s.Differing + s.Unknown; n > 0 {
 			h.Warnings = append(h.Warnings, fmt.Sprintf("receipts of partner %s: it says otherwise of %d exchanges, or does not know them; see swpd audit find --outcome 'receipt:*'", s.Partner, n))
 		}
+		if s.Unlisted > 0 {
+			h.Warnings = append(h.Warnings, fmt.Sprintf("receipts of partner %s: it has not confirmed %d exchanges that it has opened here; see swpd audit find --outcome receipt:unlisted", s.Partner, s.Unlisted))
+		}
 	}
 }
 
@@ -130,7 +133,7 @@ func (t *Trail) collectReceipts(ch chan<- prometheus.Metric) {
 		for result, n := range map[string]uint64{"sent": s.Sent, "received": s.Received, "refused": s.Refused} {
 			ch <- prometheus.MustNewConstMetric(receiptsTotal, prometheus.CounterValue, float64(n), s.Partner, result)
 		}
-		for result, n := range map[string]uint64{"confirmed": s.Confirmed, "differing": s.Differing, "unknown": s.Unknown, "skipped": s.Skipped} {
+		for result, n := range map[string]uint64{"confirmed": s.Confirmed, "differing": s.Differing, "unknown": s.Unknown, "skipped": s.Skipped, "unlisted": s.Unlisted} {
 			ch <- prometheus.MustNewConstMetric(receiptExchanges, prometheus.CounterValue, float64(n), s.Partner, result)
 		}
 		ch <- prometheus.MustNewConstMetric(receiptWaiting, prometheus.GaugeValue, float64(s.Waiting), s.Partner)

@@ -121,7 +121,7 @@ func outcomes() (list []string) {
 			list = append(list, o.With(code))
 		}
 	}
-	return append(list, "answered", "accepted", "unanswered", "receipt:differs", "receipt:unknown", "receipt:refused", "receipt:unconfirmed")
+	return append(list, "answered", "accepted", "unanswered", "receipt:differs", "receipt:unknown", "receipt:refused", "receipt:unconfirmed", "receipt:unlisted")
 }
 
 // compile reads the flags.

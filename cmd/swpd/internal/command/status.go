@@ -360,8 +360,8 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 			continue
 		}
 		row("receipts", "%s: %d exchanges confirmed, %d waiting", r.Partner, r.Confirmed, r.Waiting)
-		if r.Differing+r.Unknown+r.Skipped+r.Refused > 0 {
-			row("", "%d differing, %d unknown to it, %d without a receipt; %d receipts refused", r.Differing, r.Unknown, r.Skipped, r.Refused)
+		if r.Differing+r.Unknown+r.Skipped+r.Unlisted+r.Refused > 0 {
+			row("", "%d differing, %d unknown to it, %d without a receipt, %d not confirmed by it; %d receipts refused", r.Differing, r.Unknown, r.Skipped, r.Unlisted, r.Refused)
 		}
 	}
 	return w.Flush()
