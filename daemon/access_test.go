@@ -72,7 +72,7 @@ func (r *running) post(header ...string) (status int, body string) {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: r.socket(), Timeout: patience}
 	resp, err := client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)

@@ -3,13 +3,16 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
-	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
@@ -19,29 +22,77 @@ import (
 // servers to list them.
 const toolsPatience = 8 * time.Second
 
-// admin is the listener for local administration, if it is configured. Until all parts are open it
-// answers only that the daemon lives and starts, and names the reason for a long start.
+// admin is the listener for local administration, if it is configured, with a socket in the data directory for
+// commands. Until all parts are open it answers only that the daemon lives and starts, and names the
+// reason for a long start.
 type admin struct {
 	web
-	d       *daemon
-	backups backups
+	socket    web // not if the listener is a Unix socket itself
+	admission *admission
+	d         *daemon
+	backups   backups
 }
+
+func newAdminPart(d *daemon) *admin {
+	a := &admin{d: d}
+	a.admission = newAdmission(func(r *http.Request) bool { return d.desk != nil && d.desk.Knows(r) })
+	a.serves(newStarting(&d.health))
+	return a
+}
+
+// start opens the address of the configuration, and the socket.
+func (a *admin) start() error {
+	address := a.d.config.Admin.Address
+	handler := localOnly(a.admission)
+	if _, unix := config.UnixSocket(address); unix {
+		handler = localOnly(a.admission.local())
+	}
+	if err := a.open(a.d, "admin", address, handler); err != nil {
+		return err
+	}
+	_ = a.listen() // Open tries again: a process that used the data directory may be about to end
+	return nil
+}
+
+// listen opens the socket, if it is not open.
+func (a *admin) listen() error {
+	path := a.d.config.AdminSocket()
+	if _, unix := config.UnixSocket(a.d.config.Admin.Address); path == "" || unix || a.socket.listener != nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	ln, err := entrances.ListenPrivate(path)
+	if err != nil {
+		return err
+	}
+	a.socket.serve(ln, localOnly(a.admission.local()), func(err error) { a.d.log.Error("listener of the socket in the data directory failed", zap.Error(err)) })
+	return nil
+}
+
+// serves replaces the paths.
+func (a *admin) serves(p *paths) { a.admission.paths.Store(p) }
 
 // Open implements part.Part.
 func (a *admin) Open() error {
 	a.backups.open(a.d)
-	a.handle(newAdmin(a.d))
+	a.serves(newAdmin(a.d))
+	if err := a.listen(); err != nil {
+		a.d.log.Warn("commands cannot ask this swpd, because it has no socket in the data directory", zap.Error(err))
+	}
 	return nil
 }
 
-// newStarting returns the handler of the admin listener during the start.
-func newStarting(h *health) http.Handler {
+// newStarting returns the paths during the start.
+func newStarting(h *health) *paths {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", live)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+	wait := func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusServiceUnavailable, h.look().Reasons...)
-	})
-	return localOnly(mux)
+	}
+	mux.HandleFunc("/", wait)
+	return &paths{open: mux, inner: http.HandlerFunc(wait)}
 }
 
 // Retire implements part.Part: a backup ends.
@@ -50,17 +101,27 @@ func (a *admin) Retire() { a.backups.retire() }
 // Close implements part.Part.
 func (a *admin) Close() error {
 	a.backups.retire()
-	return a.web.Close()
+	return errors.Join(a.web.Close(), a.socket.Close())
 }
 
-// newAdmin returns the handler of /livez, /readyz, /status, /metrics, /reload, /backup and the page. It
-// is for this machine only: a request whose Host is not a loopback name is refused, so that no web
-// page can read it by DNS rebinding. A cross-origin request that changes something is refused, too, and
-// /backup and actions without a token, see package operator.
-// There is no profiling.
-func newAdmin(d *daemon) http.Handler {
-	mux := http.NewServeMux()
-	observe(mux, &d.health, d.metrics.Registry)
+// newAdmin returns the paths of the admin listener. There is no profiling.
+func newAdmin(d *daemon) *paths {
+	open, mux := http.NewServeMux(), http.NewServeMux()
+	observe(open, &d.health, d.metrics.Registry)
+	mux.HandleFunc("POST /session", func(w http.ResponseWriter, _ *http.Request) {
+		at := d.admin.address()
+		if _, unix := config.UnixSocket(at); unix {
+			say(w, http.StatusConflict, "admin is a Unix socket, which no browser opens: set it to a loopback address such as 127.0.0.1:7780 for the page")
+			return
+		}
+		to, ok := d.admin.admission.invite(at)
+		if !ok {
+			say(w, http.StatusServiceUnavailable, "eight addresses of the page were not opened yet; try again in a minute")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(to)
+	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(d.status())
@@ -87,7 +148,7 @@ func newAdmin(d *daemon) http.Handler {
 	})
 	mux.Handle("POST /backup", d.admin.backups.handler(d))
 	addPage(mux, d)
-	return localOnly(http.NewCrossOriginProtection().Handler(mux))
+	return &paths{open: open, inner: http.NewCrossOriginProtection().Handler(mux)}
 }
 
 // observe adds /livez, /readyz with reasons, and /metrics.
@@ -115,20 +176,4 @@ func say(w http.ResponseWriter, status int, lines ...string) {
 	for _, line := range lines {
 		_, _ = io.WriteString(w, line+"\n")
 	}
-}
-
-func localOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if !config.Loopback(host) {
-			w.Header().Set("Connection", "close")
-			http.Error(w, "the admin listener is for this machine: use a loopback address or localhost", http.StatusForbidden)
-			return
-		}
-		defer entrances.Admit(r.Context(), "")()
-		next.ServeHTTP(w, r)
-	})
 }

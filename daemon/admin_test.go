@@ -15,6 +15,7 @@ import (
 
 func TestOP05AdminListenerIsForThisMachine(t *testing.T) {
 	r := start(t, "")
+	const open = 200
 	for host, want := range map[string]int{
 		"127.0.0.1:7780": 200, "localhost": 200, "[::1]:80": 200, "127.0.0.1": 200,
 		"example.com": 403, "example.com:7780": 403, "192.0.2.1": 403, "localhost.example.com": 403, "127.0.0.1.example.com": 403,
@@ -34,6 +35,12 @@ func TestOP05AdminListenerIsForThisMachine(t *testing.T) {
 			}
 			_ = resp.Body.Close()
 			_ = conn.Close()
+			if path == "/status" && want == open {
+				if resp.StatusCode != http.StatusUnauthorized {
+					t.Errorf("Host %q, %s without a credential: status %d, want 401", host, path, resp.StatusCode)
+				}
+				continue
+			}
 			if resp.StatusCode != want {
 				t.Errorf("Host %q, %s: status %d, want %d", host, path, resp.StatusCode, want)
 			}

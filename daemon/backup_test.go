@@ -36,7 +36,7 @@ func (r *running) backup(ctx context.Context, token string) (*http.Response, err
 		r.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	own := &http.Transport{}
+	own := r.socket()
 	r.t.Cleanup(own.CloseIdleConnections)
 	return (&http.Client{Transport: own}).Do(req)
 }

@@ -63,7 +63,7 @@ func watched(t *testing.T, yaml string) *organisation {
 func (o *organisation) inBrowser(does string) {
 	o.t.Helper()
 	cmd := exec.CommandContext(o.t.Context(), "node", filepath.Join(os.Getenv(browserEnv), "page.mjs"), o.admin+"/", os.Getenv(screenshotsEnv), does)
-	cmd.Env = append(os.Environ(), "TOKEN=secret")
+	cmd.Env = append(os.Environ(), "TOKEN=secret", "ONCE="+o.once())
 	said, err := cmd.CombinedOutput()
 	o.t.Logf("%s", said)
 	if err != nil {

@@ -106,7 +106,7 @@ func (s *standing) open() error {
 	certificates.when = "when this node becomes active, or at its next start"
 	s.work.Go(func() { certificates.Serve(ctx) })
 	if !d.cluster.Entered() {
-		d.admin.handle(s.handler())
+		d.admin.serves(s.paths())
 		return nil
 	}
 	if err := d.listeners.Listen(); err != nil {
@@ -118,7 +118,7 @@ func (s *standing) open() error {
 			return entrances.ListenError("http.address", at, err)
 		}
 	}
-	d.admin.handle(s.handler())
+	d.admin.serves(s.paths())
 	d.cluster.Pass(d.listeners, s.http)
 	return d.writeAddrFile()
 }
@@ -149,7 +149,7 @@ func (s *standing) rise() {
 	s.end()
 	s.d.cluster.Rise()
 	s.work.Wait()
-	s.d.admin.handle(newStarting(&s.d.health))
+	s.d.admin.serves(newStarting(&s.d.health))
 	s.d.health.stands.Store(nil)
 	if s.http != nil && !s.left.Load() {
 		_ = s.http.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Time{})
@@ -177,13 +177,13 @@ func (s *standing) look() Health {
 	return v
 }
 
-// handler is the admin listener of a node that stands by.
-func (s *standing) handler() http.Handler {
-	mux := http.NewServeMux()
+// paths returns the paths of the admin listener of a node that stands by.
+func (s *standing) paths() *paths {
+	open, mux := http.NewServeMux(), http.NewServeMux()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.d.cluster.Collectors()...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	observe(mux, &s.d.health, registry)
+	observe(open, &s.d.health, registry)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.status())
@@ -191,7 +191,7 @@ func (s *standing) handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusServiceUnavailable, fmt.Sprintf("node %s is active, and this one stands by", *s.active.Load()))
 	})
-	return localOnly(mux)
+	return &paths{open: open, inner: mux}
 }
 
 // status is the status of a node that stands by. It has no sessions, partners and shares.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -59,6 +60,7 @@ type running struct {
 	dir   string
 	addrs []string // of the listeners, in the order of the configuration
 	admin string
+	data  string // its directory
 	log   *buffer
 
 	reload chan struct{}
@@ -174,6 +176,7 @@ func startIn(t *testing.T, dir, yaml string, more ...func(*Options)) *running {
 		for _, f := range more {
 			f(&o)
 		}
+		r.data = o.Config.Data
 		r.err = Run(ctx, o)
 	}()
 	t.Cleanup(func() {
@@ -224,7 +227,20 @@ func checkLog(t *testing.T, log string) {
 	}
 }
 
-// get asks the admin listener.
+// socket returns a transport to the socket in the data directory, for commands.
+func (r *running) socket() *http.Transport {
+	path := filepath.Join(r.data, "admin.sock")
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		short, done, err := config.ShortSocket(path)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		return new(net.Dialer).DialContext(ctx, "unix", short)
+	}}
+}
+
+// get asks the admin listener, or the socket what is not for everybody.
 func (r *running) get(path string) (status int, body string) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.admin+path, http.NoBody)
@@ -232,6 +248,9 @@ func (r *running) get(path string) (status int, body string) {
 		r.t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	if !unguarded[req.URL.Path] {
+		client.Transport = r.socket()
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)

@@ -34,10 +34,10 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	if d.sockets, err = entrances.NewSockets(d.opts.Sockets); err != nil {
 		return err
 	}
-	d.admin, d.probes = &admin{d: d}, new(web)
+	d.admin, d.probes = newAdminPart(d), new(web)
 	d.add(d.admin)
 	d.add(d.probes)
-	if err = d.admin.open(d, "admin", d.config.Admin.Address, newStarting(&d.health)); err != nil {
+	if err = d.admin.start(); err != nil {
 		return err
 	}
 	if err = d.probes.open(d, "health", d.config.Health, newProbes(&d.health)); err != nil {

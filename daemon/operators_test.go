@@ -49,6 +49,9 @@ func (r *running) act(token, action string, on operator.Target, header ...string
 		}
 	}
 	own := &http.Transport{}
+	if token == "" {
+		own = r.socket()
+	}
 	defer own.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: own}).Do(req)
 	if err != nil {
@@ -146,7 +149,7 @@ func TestAnActionIsRefusedWithItsReason(t *testing.T) {
 		status        int
 		said          string
 	}{
-		"a wrong token":            {"wrong", "reload", operator.Target{}, nil, 401, "bearer token"},
+		"a wrong token":            {"wrong", "reload", operator.Target{}, nil, 401, "a session or a token"},
 		"another origin":           {"secret", "reload", operator.Target{}, []string{"Origin", "http://evil.example"}, 403, "cross-origin"},
 		"an opaque origin":         {"secret", "reload", operator.Target{}, []string{"Origin", "null"}, 403, "cross-origin"},
 		"a page of another site":   {"secret", "reload", operator.Target{}, []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross-origin"},
@@ -272,9 +275,7 @@ func (r *running) event() string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	own := &http.Transport{}
-	defer own.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: own}).Do(req)
+	resp, err := (&http.Client{Transport: r.socket()}).Do(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -237,7 +238,34 @@ const maxSocketPath = 107
 
 // UnixSocket returns the path in an address such as unix:/run/swpd/admin.sock, and whether the
 // address is one.
-func UnixSocket(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }
+func UnixSocket(address string) (path string, ok bool) { return strings.CutPrefix(address, unixPrefix) }
+
+const unixPrefix = "unix:"
+
+// AdminSocket returns the path of the Unix socket for commands, empty if admin is off: the one of
+// admin.address, or else admin.sock in the data directory.
+func (c *Config) AdminSocket() string {
+	if path, unix := UnixSocket(c.Admin.Address); unix || c.Admin.Address == AdminOff {
+		return path
+	}
+	return filepath.Join(c.Data, "admin.sock")
+}
+
+// ShortSocket returns a name of the socket with a path that is short enough for the system. It is valid
+// until done.
+func ShortSocket(path string) (short string, done func(), err error) {
+	if len(path) < maxSocketPath {
+		return path, func() {}, nil
+	}
+	if runtime.GOOS != "linux" {
+		return "", nil, fmt.Errorf("the path of the socket %s has %d octets, and the system allows %d: set a shorter one, admin: unix:PATH", path, len(path), maxSocketPath)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { _ = dir.Close() }, nil
+}
 
 // Loopback reports whether a host is this machine: "localhost" or a loopback IP
 // address. No other name is looked up.

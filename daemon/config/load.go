@@ -75,6 +75,32 @@ func AdminAddress(file string, environ []string) (string, error) {
 	return c.Admin.Address, nil
 }
 
+// CommandAddress returns the address at which commands ask the swpd of a configuration: its admin
+// listener if that is a Unix socket, or else the socket in its data directory, as unix:PATH; AdminOff
+// if it has none. Like AdminAddress it ignores other problems.
+func CommandAddress(file string, environ []string) (string, error) {
+	address, err := AdminAddress(file, environ)
+	if _, unix := UnixSocket(address); err != nil || unix || address == AdminOff {
+		return address, err
+	}
+	text, err := read(file)
+	if err != nil {
+		return "", err
+	}
+	c, _, err := decodeKeys(file, text, nil, environ)
+	if err != nil {
+		return "", err
+	}
+	dir := "."
+	if file != "" {
+		dir = filepath.Dir(file)
+	}
+	if err := c.resolve(dir); err != nil {
+		return "", err
+	}
+	return unixPrefix + c.AdminSocket(), nil
+}
+
 // read returns the text of a file, nothing if file is empty.
 func read(file string) ([]byte, error) {
 	if file == "" {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -134,7 +135,13 @@ func (o *organisation) linked(ctx context.Context) error {
 	defer cancel()
 	for {
 		var status struct{ Partners []struct{ Up bool } }
-		res, err := http.Get(addresses(o.dir)[adminScheme] + "/status")
+		token, _ := os.ReadFile(filepath.Join(o.dir, "data", "admin.token")) // empty: refused, and asked again
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, addresses(o.dir)[adminScheme]+"/status", http.NoBody)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		res, err := http.DefaultClient.Do(req)
 		if err == nil {
 			err = json.NewDecoder(res.Body).Decode(&status)
 			_ = res.Body.Close()

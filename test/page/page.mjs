@@ -27,6 +27,11 @@ const browser = await puppeteer.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 
+// The session, for all pages of this browser.
+const first = await browser.newPage();
+await first.goto(process.env.ONCE);
+await first.close();
+
 async function open(scheme, width) {
   const page = await browser.newPage();
   await page.setBypassCSP(false);

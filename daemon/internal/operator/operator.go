@@ -180,6 +180,9 @@ func (d *Desk) Local(what string, next http.HandlerFunc) http.Handler {
 // caller is the name of the operator of a request.
 func caller(r *http.Request) string { return strings.TrimPrefix(gate.Caller(r), gate.Prefix) }
 
+// Knows reports whether a request has the token of an operator, or the one in the data directory.
+func (d *Desk) Knows(r *http.Request) bool { return d.gate.Knows(r) }
+
 // Add adds the paths of the package comment to mux. A request with the Origin of another page is
 // refused.
 func (d *Desk) Add(mux *http.ServeMux) {

@@ -342,6 +342,7 @@ function listen() {
   };
   source.onerror = () => {
     health("swpd does not answer", "bad");
+    void fetch("/actions").then((answer) => answer.status === 401 && health("the session has ended: open what swpd page prints", "bad"), () => {});
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
   };
 }

@@ -101,15 +101,6 @@ func TestThePageLoadsNothingFromElsewhereAndIsNotEmbedded(t *testing.T) {
 	}
 }
 
-func TestAnotherPageCannotReadThisOne(t *testing.T) {
-	s, _ := serve(t)
-	for site, want := range map[string]int{"none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403} {
-		if status, _, _ := get(t, s.URL+"/audit", "Sec-Fetch-Site", site); status != want {
-			t.Errorf("Sec-Fetch-Site %s: status %d, want %d", site, status, want)
-		}
-	}
-}
-
 func TestASnapshotHasTheMetricsOfSwpd(t *testing.T) {
 	s, _ := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())

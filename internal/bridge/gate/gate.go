@@ -245,6 +245,15 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// Knows reports whether a request has the token or the certificate of a caller, so that the caller is
+// not anonymous. It does not count the request.
+func (g *Gate) Knows(r *http.Request) bool {
+	rules := g.rules.Load()
+	shown := proofOf(r)
+	caller, _, err := rules.caller(&shown)
+	return err == nil && caller != rules.Anonymous
+}
+
 // turnAway refuses a request of nobody known, and closes its connection.
 func turnAway(w http.ResponseWriter, why string, status int) {
 	w.Header().Set("Connection", "close")

@@ -151,7 +151,7 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 	if b.conf.Admin.Address == config.AdminOff {
 		return errNotRunning // if it does, its store is in use
 	}
-	admin, err := askActive("", b.config)
+	admin, err := askActive(new(server), b.config)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errNotRunning
@@ -162,7 +162,7 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	resp, err := request(ctx, admin, http.MethodPost, "/backup", bearer(token), http.NoBody)
+	resp, err := admin.request(ctx, http.MethodPost, "/backup", token, http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/slimwire/swp/daemon"
-	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/plain"
 )
 
@@ -20,24 +19,34 @@ type basis struct {
 // defaultFile is the file that swpd init writes.
 const defaultFile = "swpd.yaml"
 
-// basisOf returns the basis of the answers by a file. Without one the file that may be meant
-// is that of the swpd that runs here, or else the one in the working directory.
+// basisOf returns the basis of the answers by a file. Without a file, Other is the file of the swpd
+// that runs here, or else the file in the working directory.
 func basisOf(file string) basis {
 	b := basis{Config: file}
 	if file != "" {
 		return b
 	}
-	if at, err := config.AdminAddress("", os.Environ()); err == nil && at != config.AdminOff {
-		var s daemon.Status
-		if ask(at, http.MethodGet, "/status", &s) == nil && s.Config != "" {
-			b.Other, b.whose = s.Config, "the swpd that runs here has another"
-			return b
-		}
+	if s := runsHere(); s != nil && s.Config != "" {
+		b.Other, b.whose = s.Config, "the swpd that runs here has another"
+		return b
 	}
 	if _, err := os.Stat(defaultFile); err == nil {
 		b.Other, b.whose = defaultFile, "this directory has another"
 	}
 	return b
+}
+
+// runsHere returns the status of the swpd with the data directory of the built-in configuration, or nil.
+func runsHere() *daemon.Status {
+	at, err := new(server).find("")
+	if err != nil {
+		return nil
+	}
+	s := new(daemon.Status)
+	if at.ask(http.MethodGet, "/status", s) != nil {
+		return nil
+	}
+	return s
 }
 
 // String returns the basis with the option for the other file.

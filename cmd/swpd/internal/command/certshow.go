@@ -36,11 +36,11 @@ machine, and the last ones of its partners. The exit code is 1 if one has a faul
 	}
 	file := configFlag(cmd)
 	running := cmd.Flags().Bool("running", false, "ask the running swpd of the configuration")
-	at := cmd.Flags().String("admin", "", "with --running: `address` of the admin listener, default as configured")
+	at := serverFlags(cmd)
 	ca := cmd.Flags().String("ca", "", "`file` with the authorities for the check, default ca.crt in the directory of the certificate")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		infos, err := shown(args, *file, *at, *ca, *running)
+		infos, err := shown(args, *file, at, *ca, *running)
 		if err != nil {
 			return err
 		}
@@ -55,11 +55,11 @@ machine, and the last ones of its partners. The exit code is 1 if one has a faul
 }
 
 // shown returns what the arguments and flags of cert show mean.
-func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, error) {
+func shown(args []string, file string, at *server, ca string, running bool) ([]certinfo.Info, error) {
 	switch {
 	case running && (len(args) > 0 || ca != ""):
 		return nil, &exitError{exitUsage, errors.New("--running asks a swpd, which takes no file and no --ca")}
-	case !running && at != "":
+	case !running && at.at != "":
 		return nil, &exitError{exitUsage, errors.New("--admin is for --running")}
 	case running:
 		return inForce(file, at)
@@ -93,7 +93,7 @@ func shown(args []string, file, at, ca string, running bool) ([]certinfo.Info, e
 }
 
 // inForce asks a running swpd.
-func inForce(file, at string) ([]certinfo.Info, error) {
+func inForce(file string, at *server) ([]certinfo.Info, error) {
 	_, s, err := askStatus(at, file)
 	if err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ error; with --json as an object in its last line:
   swpd check --as spiffe://example.org/agents/planner   what somebody may do
   swpd run --config swpd.yaml`,
 	}
-	root.AddCommand(newInit(), newRun(version), newCheck(), newExplain(), newSchema(), newStatus(), newReload(), newCert(), newAudit(), newStore(), newBackup(), newRestore(), newPartner())
+	root.AddCommand(newInit(), newRun(version), newCheck(), newExplain(), newSchema(), newStatus(), newPage(), newReload(), newCert(), newAudit(), newStore(), newBackup(), newRestore(), newPartner())
 	return root
 }
 

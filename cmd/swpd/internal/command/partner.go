@@ -149,13 +149,13 @@ func giveTo(file string, like fs.FileInfo, mode fs.FileMode) error {
 
 // tell has the swpd that runs with the configuration reload it, and says what came of it.
 func (p *partners) tell(out io.Writer) error {
-	admin, err := askActive("", p.file)
+	admin, err := askActive(new(server), p.file)
 	if err != nil {
 		_, _ = fmt.Fprintf(out, "no running swpd was told (%v); one that runs finds the change within two seconds, and the next start reads it\n", err)
 		return nil
 	}
 	var result daemon.Reloaded
-	if err := ask(admin, http.MethodPost, "/reload", &result); err != nil {
+	if err := admin.ask(http.MethodPost, "/reload", &result); err != nil {
 		return err
 	}
 	printReloaded(out, &result)

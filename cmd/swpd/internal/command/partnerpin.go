@@ -74,11 +74,11 @@ Exit codes: 0; 1 if a pinned tool has changed or is gone, or if the tools cannot
 
 // tools asks the running swpd for the tools of a partner.
 func (p *partners) tools(name string) (list []daemon.PinnedTool, err error) {
-	admin, err := askActive("", p.file)
+	admin, err := askActive(new(server), p.file)
 	if err != nil {
 		return nil, err
 	}
-	return list, askFor(admin, http.MethodGet, "/partners/"+url.PathEscape(name)+"/tools", toolsWait, maxTools, &list)
+	return list, admin.askFor(http.MethodGet, "/partners/"+url.PathEscape(name)+"/tools", toolsWait, maxTools, &list)
 }
 
 // Bounds of a list of tools: its octets, and the time for it, because the partner starts its

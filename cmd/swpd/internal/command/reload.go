@@ -17,7 +17,7 @@ func newReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Make a running swpd reload its configuration and files",
-		Long: `Make the swpd on this machine, through its admin listener, read its configuration and
+		Long: `Make the swpd on this machine, through the socket in its data directory, read its configuration and
 its files again, and print the result. Most keys take effect: certificates, access
 rules, partners, MCP servers, workers, agents, teams, RPC back ends, cards and tools,
 credentials, A2A-SDL, SLIP, callers over HTTP, quotas, the log, and limits, which apply
@@ -35,18 +35,18 @@ Exit codes: 0, the whole file is in force; 1, a section is faulty, or swpd could
 reached; 4, a key takes effect at the next start.`,
 		Example: `  swpd reload
   swpd reload --config swpd.yaml
-  swpd reload --admin 127.0.0.1:7790 --json`,
+  swpd reload --admin 127.0.0.1:7790 --token-file alice.token --json`,
 	}
 	file := configFlag(cmd)
-	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
+	at := serverFlags(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		admin, err := askActive(*at, *file)
+		admin, err := askActive(at, *file)
 		if err != nil {
 			return err
 		}
 		var result daemon.Reloaded
-		if err := ask(admin, http.MethodPost, "/reload", &result); err != nil {
+		if err := admin.ask(http.MethodPost, "/reload", &result); err != nil {
 			return err
 		}
 		if *asJSON {

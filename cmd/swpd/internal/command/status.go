@@ -29,23 +29,23 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a running swpd",
-		Long: `Ask the swpd on this machine, through its admin listener, whether it is ready and
+		Long: `Ask the swpd on this machine, through the socket in its data directory, whether it is ready and
 what it serves. The exit code is 3 if it runs but is not ready, 1 if it does not
 answer, or if the swpd that answers runs with another file than --config.`,
 		Example: `  swpd status
   swpd status --config swpd.yaml
-  swpd status --admin 127.0.0.1:7790 --json
+  swpd status --admin 127.0.0.1:7790 --token-file alice.token --json
   swpd status --cluster
   swpd status --watch`,
 	}
 	file := configFlag(cmd)
-	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
+	at := serverFlags(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	nodes := cmd.Flags().Bool("cluster", false, "show the nodes that share the store")
 	watch := cmd.Flags().Bool("watch", false, "follow: ask again each second, until interrupted; with --json an object on each line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		once := func(out io.Writer) error {
-			_, s, err := askStatus(*at, *file)
+			_, s, err := askStatus(at, *file)
 			switch {
 			case err != nil:
 				return err
@@ -72,7 +72,7 @@ answer, or if the swpd that answers runs with another file than --config.`,
 			return err
 		}
 		if *watch {
-			if _, err := adminAddress(*at, *file); err != nil {
+			if _, err := at.find(*file); err != nil {
 				return err
 			}
 			return follow(cli.UntilStopped(cmd).Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), !*asJSON, once)
@@ -114,61 +114,83 @@ func follow(ctx context.Context, out, errs io.Writer, clear bool, once func(io.W
 	}
 }
 
-// adminAddress is where the swpd of a configuration is asked: at, or else what
-// the file says.
-func adminAddress(at, file string) (string, error) {
-	if at != "" && file != "" && file != os.Getenv("SWPD_CONFIG") {
-		return "", cli.Usagef("--config has no effect with --admin, which is the address to ask; use one of them")
-	}
-	if at = strings.TrimPrefix(at, "http://"); at != "" {
-		if err := config.CheckAdmin(at); err != nil {
-			return "", cli.Usagef("--admin: %v", err)
+// server is a running swpd to ask: at an address, with a token if that needs one.
+type server struct {
+	at, tokenFile string
+	token         string
+	acts          bool // a token names the operator of an action
+}
+
+// serverFlags adds --admin and --token-file.
+func serverFlags(cmd *cobra.Command) *server {
+	s := new(server)
+	cmd.Flags().StringVar(&s.at, "admin", "", "`address` of the admin listener, default the socket of the configuration")
+	cmd.Flags().StringVar(&s.tokenFile, "token-file", "", "`file` with the token of an operator in admin.actions, for --admin")
+	return s
+}
+
+// find returns the server at --admin, or the server of a configuration.
+func (s *server) find(file string) (*server, error) {
+	switch {
+	case s.at != "" && file != "" && file != os.Getenv("SWPD_CONFIG"):
+		return nil, cli.Usagef("--config has no effect with --admin, which is the address to ask; use one of them")
+	case s.at == "" && s.tokenFile != "" && !s.acts:
+		return nil, cli.Usagef("--token-file has no effect without --admin: the socket of a configuration needs no token")
+	case s.at != "":
+		found := &server{at: strings.TrimPrefix(s.at, "http://")}
+		if err := config.CheckAdmin(found.at); err != nil {
+			return nil, cli.Usagef("--admin: %v", err)
 		}
-		if at == config.AdminOff {
-			return "", cli.Usagef("--admin: off is no address to ask")
+		if found.at == config.AdminOff {
+			return nil, cli.Usagef("--admin: off is no address to ask")
 		}
-		return at, nil
+		if s.tokenFile == "" {
+			return found, nil
+		}
+		var err error
+		found.token, err = readToken(s.tokenFile)
+		return found, err
 	}
-	admin, err := config.AdminAddress(file, os.Environ())
-	if err != nil {
-		return "", &exitError{exitUsage, err}
+	at, err := config.CommandAddress(file, os.Environ())
+	switch {
+	case err != nil:
+		return nil, &exitError{exitUsage, err}
+	case at == config.AdminOff:
+		return nil, errors.New("admin is off in this configuration, so a running swpd cannot be asked")
 	}
-	if admin == config.AdminOff {
-		return "", errors.New("admin is off in this configuration, so a running swpd cannot be asked")
-	}
-	return admin, nil
+	return &server{at: at}, nil
 }
 
 // askStatus asks the swpd of a configuration, or the one at an address, and returns its
 // address. Another one, which happens to listen on the address in the file, is an error.
-func askStatus(at, file string) (admin string, s *daemon.Status, err error) {
-	admin, err = adminAddress(at, file)
+func askStatus(at *server, file string) (admin *server, s *daemon.Status, err error) {
+	admin, err = at.find(file)
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	s = new(daemon.Status)
-	if err := ask(admin, http.MethodGet, "/status", s); err != nil {
-		return "", nil, err
+	if err := admin.ask(http.MethodGet, "/status", s); err != nil {
+		return nil, nil, err
 	}
-	if at == "" && file != "" && !sameFile(s.Config, file) {
+	if at.at == "" && file != "" && !sameFile(s.Config, file) {
 		with := s.Config
 		if with == "" {
 			with = "the built-in configuration"
 		}
-		return "", nil, fmt.Errorf("another swpd listens on %s: it runs with %s as %s, not with %s; swpd status --admin %s asks that one",
-			admin, with, s.Identity, file, admin)
+		return nil, nil, fmt.Errorf("another swpd listens on %s: it runs with %s as %s, not with %s; swpd status --admin %s asks that one",
+			admin.at, with, s.Identity, file, admin.at)
 	}
 	return admin, s, nil
 }
 
 // askActive is askStatus for a request that a node that stands by refuses.
-func askActive(at, file string) (admin string, err error) {
+func askActive(at *server, file string) (admin *server, err error) {
 	admin, s, err := askStatus(at, file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if c := s.Cluster; c != nil && c.Stands {
-		return "", fmt.Errorf("node %s stands by; ask the active node (%s)", c.Node, cmp.Or(c.Active, "none is known"))
+		return nil, fmt.Errorf("node %s stands by; ask the active node (%s)", c.Node, cmp.Or(c.Active, "none is known"))
 	}
 	return admin, nil
 }
@@ -185,15 +207,15 @@ func sameFile(a, b string) bool {
 
 // ask puts a request to the admin listener of a running swpd and reads the
 // answer into v.
-func ask(at, method, path string, v any) error {
-	return askFor(at, method, path, 5*time.Second, 1<<20, v)
+func (s *server) ask(method, path string, v any) error {
+	return s.askFor(method, path, 5*time.Second, 1<<20, v)
 }
 
 // askFor is ask with bounds of the time and the octets of the answer.
-func askFor(at, method, path string, wait time.Duration, most int64, v any) error {
+func (s *server) askFor(method, path string, wait time.Duration, most int64, v any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	resp, err := request(ctx, at, method, path, nil, http.NoBody)
+	resp, err := s.request(ctx, method, path, "", http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -202,38 +224,43 @@ func askFor(at, method, path string, wait time.Duration, most int64, v any) erro
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode == http.StatusServiceUnavailable {
+	if resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusConflict {
 		return errors.New(strings.TrimSpace(string(body)))
 	}
 	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, v) != nil {
-		return fmt.Errorf("the server on %s is not the admin listener of swpd (HTTP %d)", at, resp.StatusCode)
+		return fmt.Errorf("the server on %s is not the admin listener of swpd (HTTP %d)", s.at, resp.StatusCode)
 	}
 	return nil
 }
 
-// request puts a request to an admin listener, at host:port or unix:PATH.
-func request(ctx context.Context, at, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
-	host, direct := at, new(http.Transport) // no proxy stands before this machine
-	socket, unix := config.UnixSocket(at)
+// request puts a request to the server, with another token if that is not empty.
+func (s *server) request(ctx context.Context, method, path, token string, body io.Reader) (*http.Response, error) {
+	host, direct := s.at, new(http.Transport) // no proxy stands before this machine
+	socket, unix := config.UnixSocket(s.at)
 	if unix {
 		host = "localhost"
 		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			short, done, err := config.ShortSocket(socket)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+			return new(net.Dialer).DialContext(ctx, "unix", short)
 		}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, body)
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range header {
-		req.Header[name] = values
+	if token = cmp.Or(token, s.token); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := (&http.Client{Transport: direct}).Do(req)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), unix && errors.Is(err, fs.ErrNotExist):
-		return nil, &notListening{at}
+		return nil, &notListening{s.at}
 	case unix && errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("not permitted to use %s, which is for its owner and group: run this command as one of them", socket)
+		return nil, fmt.Errorf("not permitted to use %s: run this command as the user of swpd", socket)
 	}
 	return resp, err
 }
@@ -242,7 +269,7 @@ func request(ctx context.Context, at, method, path string, header http.Header, b
 type notListening struct{ at string }
 
 func (e *notListening) Error() string {
-	return fmt.Sprintf("nothing listens on %s: swpd does not run, or its admin address is another (--admin)", e.at)
+	return fmt.Sprintf("nothing listens on %s: swpd does not run, or with another configuration (--config) or address (--admin)", e.at)
 }
 
 func (*notListening) Unwrap() error { return syscall.ECONNREFUSED }

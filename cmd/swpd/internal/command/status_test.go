@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,14 +22,22 @@ import (
 
 func TestANodeThatStandsByIsNotAskedToAct(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "swpd.yaml")
-	swpd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	swpd := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/status" {
 			t.Error(r.URL.Path, "was asked for")
 		}
 		_ = json.NewEncoder(w).Encode(daemon.Status{Config: file, Cluster: &daemon.ClusterStatus{Node: "b", Active: "b", Stands: true}})
 	}))
+	_ = swpd.Listener.Close()
+	swpd.Listener = ln
+	swpd.Start()
 	defer swpd.Close()
-	if err := os.WriteFile(file, []byte("admin: "+swpd.Listener.Addr().String()+"\ndata: "+t.TempDir()+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("admin: unix:"+socket+"\ndata: "+t.TempDir()+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"reload", "backup " + t.TempDir(), "store topics", "store dead retry x 31"} {

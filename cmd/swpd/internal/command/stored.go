@@ -41,7 +41,7 @@ at its admin listener. Patterns are those of the access rules. A page has at mos
 		Args:    cobra.NoArgs,
 	}
 	file := configFlag(cmd)
-	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
+	at := serverFlags(cmd)
 	filters := make(map[string]*string)
 	for _, field := range []string{"owner", "id", "name", "state"} {
 		if title := kind.Titles[field]; title != "" {
@@ -56,12 +56,12 @@ at its admin listener. Patterns are those of the access rules. A page has at mos
 		for field, pattern := range filters {
 			query.Set(field, *pattern)
 		}
-		admin, err := askActive(*at, *file)
+		admin, err := askActive(at, *file)
 		if err != nil {
 			return err
 		}
 		var page daemon.StoredRows
-		if err := put(cmd.Context(), admin, http.MethodGet, "/store/"+kind.Name+"?"+query.Encode(), nil, nil, &page); err != nil {
+		if err := admin.put(cmd.Context(), http.MethodGet, "/store/"+kind.Name+"?"+query.Encode(), "", nil, &page); err != nil {
 			return err
 		}
 		if *asJSON {
@@ -143,15 +143,15 @@ and the row.`,
 		Args:    cobra.ExactArgs(2),
 	}
 	file := configFlag(cmd)
-	at := cmd.Flags().String("admin", "", "`address` of the admin listener, default as configured")
-	tokenFile := cmd.Flags().String("token-file", "", "`file` with the token of an operator in admin.actions")
+	at := serverFlags(cmd)
+	at.acts = true
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	yes := new(bool)
 	if action.Final {
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *at != "" && *tokenFile == "" {
+		if at.at != "" && at.tokenFile == "" {
 			return cli.Usagef("--admin needs --token-file, because the token in a data directory is for the swpd of its configuration only")
 		}
 		if action.Final && !*yes {
@@ -160,11 +160,11 @@ and the row.`,
 				return err
 			}
 		}
-		admin, err := askActive(*at, *file)
+		admin, err := askActive(at, *file)
 		if err != nil {
 			return err
 		}
-		token, err := operatorToken(*tokenFile, *file)
+		token, err := operatorToken(at.tokenFile, *file)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ and the row.`,
 			return err
 		}
 		var result daemon.StoredResult
-		if err := put(cmd.Context(), admin, http.MethodPost, "/actions/"+action.Name, bearer(token), body, &result); err != nil {
+		if err := admin.put(cmd.Context(), http.MethodPost, "/actions/"+action.Name, token, body, &result); err != nil {
 			return err
 		}
 		if *asJSON {
@@ -194,6 +194,11 @@ func operatorToken(name, file string) (string, error) {
 		}
 		name = filepath.Join(c.Data, daemon.AdminToken)
 	}
+	return readToken(name)
+}
+
+// readToken reads the token of a file.
+func readToken(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return "", cli.Unreadable(err)
@@ -203,14 +208,11 @@ func operatorToken(name, file string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// bearer returns the header with a token.
-func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
-
-// put puts a request to an admin listener, and reads the answer into v. The text of a refusal is the error.
-func put(ctx context.Context, at, method, path string, header http.Header, body []byte, v any) error {
+// put puts a request to the server, and reads the answer into v. The text of a refusal is the error.
+func (s *server) put(ctx context.Context, method, path, token string, body []byte, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, storedFor)
 	defer cancel()
-	resp, err := request(ctx, at, method, path, header, bytes.NewReader(body))
+	resp, err := s.request(ctx, method, path, token, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
