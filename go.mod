@@ -26,6 +26,7 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 	go.yaml.in/yaml/v3 v3.0.6
+	golang.org/x/mod v0.41.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	google.golang.org/protobuf v1.36.12
@@ -52,7 +53,6 @@ require (
 
 require (
 	github.com/a2aproject/a2a-go/v2 v2.4.0
-	golang.org/x/mod v0.41.0 // indirect
 )
 
 require (

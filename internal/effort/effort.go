@@ -12,6 +12,8 @@
 //     thousands of events, artifacts have 160 MiB, swpd is killed repeatedly for a minute with
 //     400 MiB in its store, and mcp stdio is idle for ten idle limits of a connection;
 //   - artifacts are in a bucket of an S3 server, too, which is built first;
+//   - the programs are installed from a module proxy, and docs/embedding.md is a program of another
+//     module (Release);
 //   - the first hour is run as the documents print it, the conformance targets and their
 //     archive, the stores at durability process, and the crash test of two organisations
 //     (Release);
