@@ -38,10 +38,13 @@ type conversation struct {
 
 	hearing context.Context // ends after the partner was told of Close
 	deafen  context.CancelFunc
+	manner  context.Context // of hearing, ends when listens changes
+	change  context.CancelFunc
 
 	mu      sync.Mutex
 	begun   bool       // the first request was passed on
 	open    int        // unanswered requests
+	listens bool       // the client waits for messages that belong to no request
 	leaving bool       // the link has ended; the conversation ends after its last request
 	due     []outgoing // unsent messages, in order
 	octets  int        // in due
@@ -71,6 +74,7 @@ func newConversation(s *server, client mcpmap.Counterpart) *conversation {
 	c := &conversation{server: s, client: client}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.hearing, c.deafen = context.WithCancel(context.Background())
+	c.manner, c.change = context.WithCancel(c.hearing)
 	c.unwatch = context.AfterFunc(s.link.ctx, c.leave)
 	return c
 }
@@ -130,6 +134,17 @@ func (c *conversation) Do(x *mcpmap.Exchange) {
 // Notify implements mcpmap.Conversation.
 func (c *conversation) Notify(m *mcpmap.Message) {
 	c.push(outgoing{notification: bytes.Clone(m.Octets())})
+}
+
+// Listen implements mcpmap.Listened.
+func (c *conversation) Listen(listens bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listens != listens {
+		c.listens = listens
+		c.change()
+		c.manner, c.change = context.WithCancel(c.hearing)
+	}
 }
 
 // Close implements mcpmap.Conversation.
@@ -333,7 +348,7 @@ func (c *conversation) listen() {
 			failures = 0
 		}
 		switch {
-		case draining.Err() != nil:
+		case draining.Err() != nil, errors.Is(err, errManner):
 		case profiles.IsUnserved(err): // messages of the server arrive during calls only
 			return
 		case errors.As(err, &gone) && !gone.Retryable:
@@ -358,19 +373,27 @@ const listenPatience = 10 * time.Second
 // listenPauses are the pauses after streams that ended before the longest of them.
 var listenPauses = backoff.Exponential{First: 250 * time.Millisecond, Longest: 5 * time.Second}
 
+// errManner: the client has begun or ceased to listen, of which the partner is told by another call.
+var errManner = errors.New("partner: the client listens in another manner")
+
 // hear calls swp.mcp.listen on a connection while that is the current one. The conversations of a
-// connection share a stream for it.
+// connection share a stream for it. If the client does not listen, the session may be idle at the
+// partner, too.
 func (c *conversation) hear(up *Up, id string) error {
-	ctx, cancel := c.server.link.while(c.hearing, up)
+	c.mu.Lock()
+	manner, standby := c.manner, !c.listens
+	c.mu.Unlock()
+	ctx, cancel := c.server.link.while(manner, up)
 	defer cancel()
-	stream, err := rpc.Open(ctx, up.Session.Listening(), mcpmap.MethodRPCListen, mcpmap.SessionParams(c.server.target, id))
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	for {
-		if _, err := stream.Recv(ctx); err != nil {
-			return err
+	stream, err := rpc.Open(ctx, up.Session.Listening(), mcpmap.MethodRPCListen, mcpmap.ListenParams(c.server.target, id, standby))
+	for err == nil {
+		_, err = stream.Recv(ctx)
+		if err != nil {
+			stream.Close()
 		}
 	}
+	if manner.Err() != nil && c.hearing.Err() == nil {
+		return errManner
+	}
+	return err
 }

@@ -57,17 +57,21 @@ func (c attending) hear(m *mcpmap.Message) {
 // linked is an endpoint with a link over streams to a partner b, and a client of the endpoint.
 type linked struct {
 	*partner.Link
-	client  *mcpmap.Client
+	asker   *endpoint.Session
+	client  *mcpmap.Client // of it
 	up      *partner.Up
 	crowded atomic.Int32 // how often that was observed
 }
+
+// maxThere is how many sessions an identity may have at the partner.
+const maxThere = 100
 
 func newLinked(t *testing.T, server mcpmap.Server, streams int) *linked {
 	t.Helper()
 	const self, other = "spiffe://a.example/swpd", "spiffe://b.example/swpd"
 	there, err := all.New(all.Options{
 		Partner: func(identity string) bool { return identity == self },
-		MCP:     mcpmap.Options{Backend: tables(t, map[string]mcpmap.Server{"tools": server}), MaxSessions: 1024, MaxSessionsPerPeer: 1024},
+		MCP:     mcpmap.Options{Backend: tables(t, map[string]mcpmap.Server{"tools": server}), MaxSessionsPerPeer: maxThere},
 		RPC: rpc.Options{Methods: map[string]rpc.Method{"hang": {Long: true, Held: func(p *rpc.Pending, _ []byte) error {
 			context.AfterFunc(p.Context(), func() { p.Fail(nil) })
 			return nil
@@ -79,7 +83,7 @@ func newLinked(t *testing.T, server mcpmap.Server, streams int) *linked {
 	far := observed(t, there, endpoint.Discard)
 	directory := new(partner.Directory)
 	var served *all.Set
-	served, err = all.New(all.Options{MCP: mcpmap.Options{MaxSessions: 1024, MaxSessionsPerPeer: 1024, Backend: &partner.Backend{
+	served, err = all.New(all.Options{MCP: mcpmap.Options{MaxSessionsPerPeer: 1024, Backend: &partner.Backend{
 		Local: tables(t, nil), Directory: directory, Client: func(s profiles.Session) *mcpmap.Client { return served.MCP.Client(s) },
 	}}})
 	if err != nil {
@@ -117,7 +121,8 @@ func newLinked(t *testing.T, server mcpmap.Server, streams int) *linked {
 	}
 	ours, theirs := transport.Pipe()
 	near.Attach(theirs)
-	made.Link, made.client, made.up = l, set.MCP.Client(attached(t, set).Attach(ours)), up
+	made.Link, made.asker, made.up = l, attached(t, set).Attach(ours), up
+	made.client = set.MCP.Client(made.asker)
 	return made
 }
 
@@ -182,6 +187,34 @@ func TestRS31IdleSessionsHoldNoStreamOfALink(t *testing.T) {
 		}
 		if got := fmt.Sprint(server.heard); got != want+"]" {
 			t.Errorf("the server has heard %s", got)
+		}
+	})
+}
+
+// A session is idle at the partner, too, while no client listens here: the next one gets its place.
+func TestAnIdleSessionGivesWayAtThePartner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLinked(t, new(attentive), 16)
+		open := func() string {
+			time.Sleep(time.Second)
+			return l.call(t, "", "initialize", mcpmap.Events{}).Session
+		}
+		heard := open()
+		listening, err := rpc.Open(t.Context(), l.asker, mcpmap.MethodRPCListen, mcpmap.SessionParams("b/tools", heard))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listening.Close()
+		var idle []string
+		for range 2 * maxThere {
+			idle = append(idle, open())
+			synctest.Wait()
+		}
+		l.call(t, heard, "tools/list", mcpmap.Events{})
+		l.call(t, idle[len(idle)-1], "tools/list", mcpmap.Events{})
+		result, err := l.client.Do(t.Context(), &mcpmap.Call{Target: "b/tools", Session: idle[0], Octets: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)})
+		if err != nil || result.Status != 404 {
+			t.Errorf("the oldest session answers %+v, %v", result, err)
 		}
 	})
 }

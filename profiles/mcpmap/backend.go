@@ -46,6 +46,13 @@ type Conversation interface {
 	Close()
 }
 
+// Listened is implemented by a Conversation with another endpoint, where the session may be idle too.
+type Listened interface {
+	// Listen says that the client waits from now on for messages that belong to no request, or does
+	// not wait any more, as at the beginning. It does not wait.
+	Listen(listens bool)
+}
+
 // Counterpart is the client's end of a legacy session, for a Conversation. Its methods,
 // except Pace, do not wait. Their arguments are valid until they return.
 type Counterpart interface {
@@ -64,6 +71,11 @@ type Counterpart interface {
 	// x is the related exchange, or nil. answer is called once, by another goroutine, with
 	// a JSON-RPC response to m; its octets are valid until answer returns.
 	Request(x *Exchange, m *Message, answer func(octets []byte))
+
+	// Attended reports whether the client waits for messages that belong to no request, or the
+	// server for an answer or a task of the session. Without requests under way, a session
+	// that is not attended is idle: it may end in favour of another one of its identity.
+	Attended() bool
 
 	// Ended reports that the server has ended the conversation. The caller must end the
 	// exchanges in flight. Repeated calls do nothing.

@@ -157,6 +157,14 @@ func (l *link) initialize(events mcpmap.Events) (string, *conversation) {
 	return out.Session, conv
 }
 
+// busy opens a legacy session with a request that does not end.
+func (l *link) busy(events mcpmap.Events) {
+	l.t.Helper()
+	id, conv := l.initialize(events)
+	l.do(&mcpmap.Call{Target: "one", Session: id, Octets: legacy("1", "busy")})
+	<-conv.requests
+}
+
 func TestModernExchangeIsCarriedOctetForOctet(t *testing.T) {
 	play(t, func(t *testing.T, l *link) {
 		var heard []string

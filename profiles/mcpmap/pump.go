@@ -277,8 +277,9 @@ func (s *serverSession) await(msg *message, call profiles.Call, p path) {
 
 // listener is where the client of a session listens.
 type listener struct {
-	conn *conn
-	lane profiles.Lane
+	conn    *conn
+	lane    profiles.Lane
+	standby bool // for an endpoint whose client does not listen
 
 	mu    sync.Mutex
 	over  bool

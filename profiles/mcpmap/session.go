@@ -41,6 +41,9 @@ type serverSession struct {
 	sending  bool        // the goroutine is sending the first of them
 	room     room.Gate   // opened when one of them was sent, and when nobody sends
 	expiry   *time.Timer
+	used     time.Time // when the client has last sent anything
+
+	telling sync.Mutex // held while conv is told whether the client listens
 }
 
 // message is a message of the server for the client that belongs to no exchange.
@@ -55,7 +58,7 @@ type message struct {
 // open starts a session with its first request.
 func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Server, name string, hidden bool) error {
 	s := &serverSession{
-		m: m, id: rand.Text(), peer: req.Peer(), identity: req.Identity(), target: name, hidden: hidden, home: c,
+		m: m, id: rand.Text(), used: time.Now(), peer: req.Peer(), identity: req.Identity(), target: name, hidden: hidden, home: c,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := m.admit(s); err != nil {
@@ -87,10 +90,52 @@ func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Serv
 
 var errSessions = profiles.Busy("mcp_sessions", "too many sessions")
 
-// admit enters a session within the bounds.
+// admit enters a session within the bounds. The least recently used idle session of its identity ends
+// if there is no other place.
 func (m *Mapping) admit(s *serverSession) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	err := m.enter(s)
+	var idle *serverSession
+	if err != nil && !m.closed {
+		if idle = m.idlest(s.identity); idle != nil {
+			m.remove(idle)
+			err = m.enter(s)
+		}
+	}
+	m.mu.Unlock()
+	if idle != nil {
+		idle.close()
+	}
+	return err
+}
+
+// idlest returns the idle session of an identity that was used least recently, else one of the same peer
+// for a caller with more sessions, else nil. The caller holds mu.
+func (m *Mapping) idlest(identity string) (idlest *serverSession) {
+	var since time.Time
+	for _, s := range m.sessions {
+		own := s.identity == identity
+		if !own && (idlest != nil && idlest.identity == identity || profiles.Link(s.identity) != profiles.Link(identity) || !m.places.Yields(s.identity, identity)) {
+			continue
+		}
+		used, idle := s.idleSince()
+		if idle && (idlest == nil || own && idlest.identity != identity || used.Before(since)) {
+			idlest, since = s, used
+		}
+	}
+	return idlest
+}
+
+// remove gives back the place of a session. The caller holds mu.
+func (m *Mapping) remove(s *serverSession) {
+	if m.sessions[s.id] == s {
+		delete(m.sessions, s.id)
+		m.places.Give(s.identity, 1)
+	}
+}
+
+// enter enters a session, if there is a place. The caller holds mu.
+func (m *Mapping) enter(s *serverSession) error {
 	switch {
 	case m.closed:
 		return profiles.Busy("draining", "this endpoint is shutting down")
@@ -186,6 +231,7 @@ func (s *serverSession) answered(x *Exchange, octets []byte, ext e1.Extensions) 
 	if i := slices.Index(s.open, x); i >= 0 {
 		s.open = slices.Delete(s.open, i, i+1)
 	}
+	s.used = time.Now()
 	s.mu.Unlock()
 	if !x.initialize || s.hidden {
 		return ext
@@ -215,7 +261,7 @@ func (s *serverSession) setConn(c *conn) {
 	if s.closed {
 		return
 	}
-	s.home = c
+	s.home, s.used = c, time.Now()
 	if s.expiry != nil {
 		s.expiry.Stop()
 		s.expiry = nil
@@ -268,16 +314,29 @@ func (s *serverSession) expire() {
 // Peer implements Counterpart.
 func (s *serverSession) Peer() *profiles.Peer { return s.peer }
 
+// Attended implements Counterpart.
+func (s *serverSession) Attended() bool {
+	s.mu.Lock()
+	attended := s.asks > 0 || s.listener != nil && !s.listener.standby
+	s.mu.Unlock()
+	return attended || s.m.tasks.working(s)
+}
+
+// idleSince returns when an idle session was used last. It returns false for one that is not idle.
+func (s *serverSession) idleSince() (time.Time, bool) {
+	s.mu.Lock()
+	used, idle := s.used, !s.closed && s.conv != nil && len(s.open) == 0
+	s.mu.Unlock()
+	return used, idle && !s.Attended()
+}
+
 // Ended implements Counterpart.
 func (s *serverSession) Ended() { s.close() }
 
 // close ends the session and its conversation.
 func (s *serverSession) close() {
 	s.m.mu.Lock()
-	if s.m.sessions[s.id] == s {
-		delete(s.m.sessions, s.id)
-		s.m.places.Give(s.identity, 1)
-	}
+	s.m.remove(s)
 	s.m.mu.Unlock()
 	s.mu.Lock()
 	if s.closed {

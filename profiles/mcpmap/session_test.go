@@ -308,10 +308,14 @@ func TestSessionBoundPerIdentity(t *testing.T) {
 		l := dial(t, served, "alice")
 		l.server = srv
 		id, conv := l.initialize(mcpmap.Events{})
+		busy := l.do(&mcpmap.Call{Session: id, Octets: legacy("1", "x")})
+		x := <-conv.requests
 		out := <-l.do(&mcpmap.Call{Octets: legacy("0", "initialize")})
 		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
 			t.Errorf("second session: %s", out.Octets)
 		}
+		x.Finish([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`))
+		<-busy
 		if err := served.End(l.far.Peer(), fmt.Appendf(nil, `{"session":%q}`, id)); err != nil {
 			t.Fatal(err)
 		}
@@ -325,6 +329,56 @@ func TestSessionBoundPerIdentity(t *testing.T) {
 	})
 }
 
+// A client that does not end its sessions gets the place of the one that it used least recently. One on
+// which it listens, or that has a request under way, keeps its place.
+func TestAnIdleSessionEndsInFavourOfAnotherOfItsIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer()
+		table, _ := mcpmap.NewTable(map[string]mcpmap.Server{"one": srv}, "")
+		served := mcpmap.New(mcpmap.Options{Backend: table, MaxSessionsPerPeer: 3})
+		l, other := dial(t, served, "alice"), dial(t, served, "bob")
+		l.server, other.server = srv, srv
+		_, theirs := other.initialize(mcpmap.Events{})
+		next := func() (string, *conversation) { time.Sleep(time.Second); return l.initialize(mcpmap.Events{}) }
+		heard, listens := next()
+		lane, err := l.far.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		release, err := served.Listen(l.far, l.far.Peer(), lane, mcpmap.SessionParams("one", heard), func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, first := next()
+		_, second := next()
+		time.Sleep(time.Second)
+		l.notify(id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`) // so that the second is older
+		synctest.Wait()
+		_, third := next()
+		<-second.closed
+		for _, conv := range []*conversation{first, third} {
+			next()
+			<-conv.closed
+		}
+		select {
+		case <-listens.closed:
+			t.Error("a session on which the client listens has ended")
+		case <-theirs.closed:
+			t.Error("a session of another identity has ended")
+		default:
+		}
+		if err := served.End(l.far.Peer(), mcpmap.IdleParams("one", heard)); err == nil {
+			t.Error("a session on which the client listens was taken for idle")
+		}
+		release()
+		if err := served.End(l.far.Peer(), mcpmap.IdleParams("one", heard)); err != nil {
+			t.Error(err)
+		}
+		<-listens.closed
+		served.Close()
+	})
+}
+
 func TestRS22SessionsOfOneIdentityLeavePlacesForAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
@@ -333,7 +387,7 @@ func TestRS22SessionsOfOneIdentityLeavePlacesForAnother(t *testing.T) {
 		mallory, alice := dial(t, served, "mallory"), dial(t, served, "alice")
 		mallory.server, alice.server = srv, srv
 		for range 7 {
-			mallory.initialize(mcpmap.Events{})
+			mallory.busy(mcpmap.Events{})
 		}
 		out := <-mallory.do(&mcpmap.Call{Octets: legacy("0", "initialize")})
 		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
@@ -359,7 +413,8 @@ func TestFairnessOfSessions(t *testing.T) {
 			select {
 			case conv := <-srv.opened:
 				(<-conv.requests).Finish([]byte(`{"jsonrpc":"2.0","id":0,"result":{}}`))
-				<-done
+				links[who].do(&mcpmap.Call{Target: "one", Session: (<-done).Session, Octets: legacy("1", "busy")})
+				<-conv.requests
 				open[who] = append(open[who], conv)
 				return true
 			case out := <-done:

@@ -122,8 +122,10 @@ func TestRequestsThatHTTPDoesNotAllow(t *testing.T) {
 func TestSessionsAndExchangesAreBounded(t *testing.T) {
 	s := open(t, mcpfront.Options{MaxSessions: 3, MaxSessionsPerCaller: 2, MaxStreams: 2})
 	initialize := `{"jsonrpc":"2.0","id":"i","method":"initialize"}`
-	first := s.initialize("", "alice")
-	s.initialize("", "alice")
+	first, second := s.initialize("", "alice"), s.initialize("", "alice")
+	for _, used := range []*legacy{first, second} {
+		defer used.do("GET", "").close()
+	}
 	r := s.send("POST", "", initialize, "Caller: alice")
 	want(t, "a third one of a caller", r.status, 429)
 	want(t, "error", r.all(), `{"jsonrpc":"2.0","id":"i","error":{"code":-32603,"message":"too many sessions","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}}}`)
@@ -308,7 +310,9 @@ func TestRS28SessionsOfOneCallerLeavePlacesForAnother(t *testing.T) {
 				want(t, "refused", r.status, 429)
 				return false
 			}
-			held[who] = append(held[who], &legacy{site: s, id: r.header.Get("Mcp-Session-Id"), caller: who})
+			l := &legacy{site: s, id: r.header.Get("Mcp-Session-Id"), caller: who}
+			l.do("GET", "") // so that it is not idle
+			held[who] = append(held[who], l)
 			return true
 		}
 		return take, func(who string) {

@@ -211,19 +211,14 @@ func (s *frontSession) wake() {
 	s.changed = make(chan struct{})
 }
 
-// claim makes r the reader of a feed. Where there is one already it fails, or takes
-// its place.
-func (s *frontSession) claim(fd *feed, r *reader, replace bool) bool {
+// claim makes r the reader of a feed. An earlier one ends: its client may be gone without a sign.
+func (s *frontSession) claim(fd *feed, r *reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fd.reader != nil {
-		if !replace {
-			return false
-		}
 		close(fd.reader.left)
 	}
 	fd.reader = r
-	return true
 }
 
 // leave is called when r writes no more.

@@ -82,7 +82,7 @@ func (f *Front) initialize(w http.ResponseWriter, r *http.Request, target string
 		f.writeJSON(w, http.StatusOK, f.failure(m.ID(), err))
 		return false
 	}
-	s, ok := f.open(caller, target, link)
+	s, ok := f.open(r.Context(), caller, target, link)
 	if !ok {
 		f.refuse(w, http.StatusTooManyRequests, busy(m.ID(), "too many sessions"))
 		return false
@@ -111,7 +111,7 @@ func (s *frontSession) request(w http.ResponseWriter, r *http.Request, m *mcpmap
 	}
 	s.f.counts.legacy.Add(1)
 	me := &reader{left: make(chan struct{})}
-	s.claim(fd, me, false)
+	s.claim(fd, me)
 	s.use()
 	ctx, cancel := context.WithCancel(s.f.onward(s.ctx, r))
 	context.AfterFunc(r.Context(), func() {
@@ -255,10 +255,7 @@ func (f *Front) get(w http.ResponseWriter, r *http.Request, target string) {
 			return
 		}
 	}
-	if !s.claim(fd, me, last != "") {
-		f.refuse(w, http.StatusConflict, invalid("this session has a stream already"))
-		return
-	}
+	s.claim(fd, me)
 	if fd.n == 0 {
 		ctx, cancel := context.WithCancel(s.ctx)
 		done := make(chan struct{})

@@ -48,7 +48,10 @@ func TestLifeOfASession(t *testing.T) {
 	stream := l.do("GET", "", "Accept: text/event-stream")
 	want(t, "GET", stream.status, 200)
 	want(t, "type", stream.header.Get("Content-Type"), "text/event-stream")
-	want(t, "second GET", l.do("GET", "").status, 409)
+	again := l.do("GET", "")
+	want(t, "second GET", again.status, 200)
+	stream.ended() // the newest wins: the first one may have lost its client without a sign
+	stream = again
 	want(t, "sessions", s.front.Stats().Sessions, 1)
 
 	want(t, "call", l.call("7", "tell", `{"jsonrpc":"2.0","method":"hello"}`).all(), `{"jsonrpc":"2.0","id":7,"result":"told"}`)
@@ -62,6 +65,25 @@ func TestLifeOfASession(t *testing.T) {
 	want(t, "POST afterwards", l.call("1", "hex", "").status, 404)
 	want(t, "GET afterwards", l.do("GET", "").status, 404)
 	want(t, "DELETE afterwards", l.do("DELETE", "").status, 404)
+}
+
+// Programs of a caller have left their sessions open. The next one gets the place of the least recently
+// used session, but of none with a GET stream.
+func TestAnIdleSessionOfACallerEndsInFavourOfItsNext(t *testing.T) {
+	s := open(t, mcpfront.Options{MaxSessionsPerCaller: 3})
+	heard := s.initialize("", "alice")
+	stream := heard.do("GET", "")
+	first, second := s.initialize("", "alice"), s.initialize("", "alice")
+	other := s.initialize("", "bob")
+	want(t, "call", first.call("1", "hex", "").status, 200) // the second is older now
+	third := s.initialize("", "alice")
+	want(t, "the server hears", next(t, "the end of a session", s.server.notified), "closed")
+	want(t, "the one that gave way", second.call("1", "hex", "").status, 404)
+	for _, l := range []*legacy{first, third, heard, other} {
+		want(t, "the others", l.call("1", "hex", "").status, 200)
+	}
+	want(t, "sessions", s.front.Stats().Sessions, 4)
+	stream.close()
 }
 
 func TestWhatIsSaidBeforeTheStreamIsThereIsKept(t *testing.T) {

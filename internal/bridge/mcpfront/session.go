@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,8 @@ type frontSession struct {
 	held      *memory.Hold // of the entries
 	dropped   bool
 	changed   chan struct{} // closed when there is something new
-	uses      int           // requests and calls now
+	uses      int           // requests, calls and streams now
+	used      time.Time     // the end of the last of them
 	expiry    *time.Timer
 }
 
@@ -63,8 +65,9 @@ const (
 // leaveTime is how long the other end has to take note of the end of a session.
 const leaveTime = 5 * time.Second
 
-// open enters a new session.
-func (f *Front) open(caller, target string, link *Link) (*frontSession, bool) {
+// open enters a new session. The least recently used idle session of the caller ends if there is no
+// other place.
+func (f *Front) open(ctx context.Context, caller, target string, link *Link) (*frontSession, bool) {
 	s := &frontSession{
 		f: f, held: f.opts.Memory.Hold(caller), id: rand.Text(), caller: caller, target: target, link: link,
 		asked: make(map[string]waiting), feeds: make(map[uint64]*feed), changed: make(chan struct{}), uses: 1,
@@ -73,15 +76,72 @@ func (f *Front) open(caller, target string, link *Link) (*frontSession, bool) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.expiry = time.AfterFunc(f.opts.SessionIdle, s.expire)
 	s.expiry.Stop()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed || f.ctx.Err() != nil || f.places.Of(caller) >= f.opts.MaxSessionsPerCaller || f.places.Take(caller, 1) != fair.Taken {
+	entered := f.enter(s)
+	if !entered {
+		ctx, cancel := context.WithTimeout(ctx, leaveTime)
+		defer cancel()
+		for _, idle := range f.idle(caller) {
+			if entered = idle.yield(ctx) && f.enter(s); entered {
+				break
+			}
+		}
+	}
+	if !entered {
 		s.cancel()
 		s.held.Release()
 		return nil, false
 	}
-	f.sessions[s.id] = s
 	return s, true
+}
+
+// enter enters a session, if there is a place.
+func (f *Front) enter(s *frontSession) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.ctx.Err() != nil || f.places.Of(s.caller) >= f.opts.MaxSessionsPerCaller || f.places.Take(s.caller, 1) != fair.Taken {
+		return false
+	}
+	f.sessions[s.id] = s
+	return true
+}
+
+// idle returns the sessions of a caller without a request, a call or a GET stream, the least recently used
+// one first. Of a drained Front it returns none.
+func (f *Front) idle(caller string) (list []*frontSession) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.ctx.Err() != nil {
+		return nil
+	}
+	since := make(map[*frontSession]time.Time)
+	for _, s := range f.sessions {
+		if s.caller != caller {
+			continue
+		}
+		s.mu.Lock()
+		if s.uses == 0 && len(s.asked) == 0 && s.remote != "" {
+			list = append(list, s)
+			since[s] = s.used
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(list, func(a, b *frontSession) int { return since[a].Compare(since[b]) })
+	return list
+}
+
+// yield ends an idle session in favour of another one of its caller, unless the other end says that the
+// session is in use: by a task at work.
+func (s *frontSession) yield(ctx context.Context) bool {
+	s.mu.Lock()
+	link, remote := s.link, s.remote
+	s.mu.Unlock()
+	_, err := rpc.Call(ctx, link.Session, mcpmap.MethodRPCClose, mcpmap.IdleParams(s.target, remote))
+	var failed *rpc.Error
+	if err != nil && (!errors.As(err, &failed) || failed.Retryable) {
+		return false
+	}
+	s.gone()
+	return true
 }
 
 // session returns the session that a request is of, and keeps it from expiring until
@@ -107,6 +167,7 @@ func (s *frontSession) use() {
 func (s *frontSession) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.used = time.Now()
 	if s.uses--; s.uses == 0 && s.ctx.Err() == nil {
 		s.expiry.Reset(s.f.opts.SessionIdle)
 	}

@@ -14,7 +14,7 @@ func TestRS32KeptMessagesOfOneCallerLeaveRoomForAnother(t *testing.T) {
 		sessions := map[string][]*frontSession{}
 		for range 64 {
 			for _, who := range []string{fairtest.Alice, fairtest.Mallory} {
-				s, ok := f.open(who, "", nil)
+				s, ok := f.open(t.Context(), who, "", nil)
 				if !ok {
 					t.Fatal("no session")
 				}

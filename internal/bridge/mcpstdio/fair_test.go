@@ -12,15 +12,22 @@ import (
 
 const refusedForNow = `"data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}`
 
-// sessions opens legacy sessions until one is refused, at most n, and returns their number.
-func (c *caller) sessions(n int) (opened int) {
+// sessions opens n legacy sessions, without using them, and returns how many of them have remained or were
+// not refused.
+func (c *caller) sessions(n int) (remain int) {
+	var ids []string
 	for i := range n {
 		out := <-c.start(&mcpmap.Call{Octets: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"i%d","method":"initialize"}`, i)})
 		if strings.Contains(out.octets, `"result"`) {
-			opened++
+			ids = append(ids, out.session)
 		}
 	}
-	return opened
+	for _, id := range ids {
+		if strings.Contains(c.in(id, `{"jsonrpc":"2.0","id":1,"method":"pid"}`), `"result"`) {
+			remain++
+		}
+	}
+	return remain
 }
 
 func TestRS22SessionsOfOneIdentityLeaveChildrenForAnother(t *testing.T) {
@@ -44,8 +51,8 @@ func TestRS22AQuietSessionEndsForAnIdentityWithFewer(t *testing.T) {
 		t.Errorf("alice has %d sessions, want half of them", n)
 	}
 	await(t, func() bool { return s.server.Stats().Children == 4 })
-	if n := mallory.sessions(1); n != 0 {
-		t.Error("mallory takes one back")
+	if n := mallory.sessions(3); n != 2 {
+		t.Errorf("mallory has %d sessions in place of its two", n)
 	}
 }
 
@@ -65,6 +72,32 @@ func TestRS22ASessionWithARequestDoesNotYield(t *testing.T) {
 	case out := <-busy:
 		t.Errorf("the request has ended: %+v", out)
 	default:
+	}
+}
+
+// The programs of an identity have left their sessions open. The next one gets the place of the one
+// that was used least recently, but of none with a request.
+func TestRS22AnIdentityReplacesItsOwnQuietSessions(t *testing.T) {
+	s := serve(t, "legacy", mcpstdio.Config{MaxChildren: 2})
+	alice := s.dial("alice")
+	pid := `{"jsonrpc":"2.0","id":1,"method":"pid"}`
+	busy := alice.initialize(mcpmap.Events{})
+	alice.start(&mcpmap.Call{Session: busy, Octets: []byte(`{"jsonrpc":"2.0","id":2,"method":"silent"}`)})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
+	last := alice.initialize(mcpmap.Events{})
+	for range 5 {
+		next := alice.initialize(mcpmap.Events{})
+		if answer := alice.in(last, pid); !strings.Contains(answer, "ERR_NOT_FOUND") {
+			t.Errorf("the session before answers %s", answer)
+		}
+		last = next
+	}
+	decode[int](t, alice.in(last, pid))
+	decode[int](t, alice.in(busy, pid))
+	alice.start(&mcpmap.Call{Session: last, Octets: []byte(`{"jsonrpc":"2.0","id":2,"method":"silent"}`)})
+	await(t, func() bool { return s.server.Stats().InFlight == 2 })
+	if out := <-alice.start(&mcpmap.Call{Octets: []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize"}`)}); !strings.Contains(out.octets, refusedForNow) {
+		t.Errorf("without an idle one: %s", out.octets)
 	}
 }
 

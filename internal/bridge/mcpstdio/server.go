@@ -126,7 +126,7 @@ func (s *Server) Pool() fair.Pool {
 // Do implements mcpmap.Server.
 func (s *Server) Do(x *mcpmap.Exchange) { s.shared.do(x, nil) }
 
-// Connect implements mcpmap.Server. If all processes are in use, the session gets the place
+// Connect implements mcpmap.Server. If there is no process for the session, it gets the place
 // of one that yields.
 func (s *Server) Connect(client mcpmap.Counterpart) (mcpmap.Conversation, error) {
 	conv := &conversation{client: client}
@@ -155,7 +155,10 @@ func (s *Server) connect(conv *conversation) (yields *conversation, err error) {
 	who := conv.client.Peer().Identity
 	answer := s.children.Ask(who, 1)
 	if answer == fair.Full {
-		yields = s.yielding(who)
+		yields = s.yielding(func(p *pool) bool { return s.children.Yields(p.who, who) })
+	}
+	if answer != fair.Taken && yields == nil {
+		yields = s.yielding(func(p *pool) bool { return p.who == who && !p.conv.client.Attended() })
 	}
 	if answer != fair.Taken && yields == nil {
 		return nil, answer.Refuse(errChildren)
@@ -171,12 +174,12 @@ func (s *Server) connect(conv *conversation) (yields *conversation, err error) {
 	return yields, nil
 }
 
-// yielding returns a session to end for an identity: the quietest one without a request or a task, of
-// an identity with more sessions. The caller holds mu.
-func (s *Server) yielding(who string) (quietest *conversation) {
+// yielding returns a session to end in favour of another: of the sessions without a request or a task
+// the quietest one, if may allows it. The caller holds mu.
+func (s *Server) yielding(may func(*pool) bool) (quietest *conversation) {
 	var since time.Time
 	for p := range s.pools {
-		if p.conv == nil || p.due || p.yielded || p.waiting.Len() > 0 || !s.children.Yields(p.who, who) {
+		if p.conv == nil || p.due || p.yielded || p.waiting.Len() > 0 || !may(p) {
 			continue
 		}
 		for _, c := range p.children {

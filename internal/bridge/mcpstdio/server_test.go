@@ -408,6 +408,8 @@ func TestLegacySessionsHaveAChildEach(t *testing.T) {
 		t.Error("two sessions share a child")
 	}
 	want(t, "same child again", decode[int](t, alice.in(one, pid)), a)
+	alice.start(&mcpmap.Call{Session: one, Octets: []byte(`{"jsonrpc":"2.0","id":2,"method":"silent"}`)})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 })
 	if out := <-alice.start(&mcpmap.Call{Octets: []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize"}`)}); !strings.Contains(out.octets, "ERR_RATE_LIMIT_EXCEEDED") {
 		t.Errorf("third session: %v %s", out.err, out.octets)
 	}
