@@ -284,6 +284,21 @@ func (s *frontSession) wrote(fd *feed, upTo uint64, told bool) {
 	s.wake()
 }
 
+// primedFrom is the first version in which a stream begins with an event without a message. Clients of
+// earlier ones may take it for a message.
+const primedFrom = "2025-11-25"
+
+// primed reports whether streams of the session begin with an event without a message.
+func (s *frontSession) primed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version >= primedFrom // both are dates
+}
+
+// soon is how long an answer may take to be one JSON document, where a stream has to begin with an
+// event without a message.
+const soon = 200 * time.Millisecond
+
 // serve writes a feed to a client, from a place on, until it is over or the client
 // is gone. The response to a POST is one JSON document if the feed has no more than
 // that to say and says it soon, unless the client prefers events.
@@ -298,11 +313,25 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 	if fd.n == 0 {
 		draining = s.f.ctx.Done()
 	}
-	alive := time.NewTicker(s.f.opts.KeepAlive)
-	defer alive.Stop()
 	post, events := r.Method == http.MethodPost, prefersEvents(r)
-	if !post && out.flush() != nil { // whoever opens a stream wants to know that it is open
-		return
+	prime := s.primed()
+	first := s.f.opts.KeepAlive
+	if post && prime {
+		first = min(first, soon)
+	}
+	alive := time.NewTicker(first)
+	defer alive.Stop()
+	begin := func() {
+		if prime && !out.begun {
+			out.prime(fmt.Sprintf("%d-%d", fd.n, after))
+			s.wrote(fd, 0, true)
+		}
+	}
+	if !post { // whoever opens a stream wants to know that it is open
+		begin()
+		if out.flush() != nil {
+			return
+		}
 	}
 	for {
 		if ended(r.Context()) {
@@ -316,6 +345,9 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 			s.f.writeJSON(w, fd.status, list[0].octets)
 			s.wrote(fd, 1, false)
 			return
+		}
+		if len(list) > 0 {
+			begin()
 		}
 		for _, e := range list {
 			if !copies.Add(len(e.octets)) {
@@ -340,7 +372,12 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 		select {
 		case <-changed:
 		case <-alive.C:
-			out.comment()
+			if prime && !out.begun {
+				begin()
+			} else {
+				out.comment()
+			}
+			alive.Reset(s.f.opts.KeepAlive)
 			if out.flush() != nil {
 				return
 			}

@@ -36,6 +36,7 @@ const patience = 5 * time.Minute
 
 // scripted is a server that does what the requests tell it to, in either era.
 type scripted struct {
+	version   string      // that initialize agrees on, 2025-11-25 unless set
 	calls     chan string // methods that arrived, with room for many
 	cancelled chan string // octets of cancellations; "" for a client that is gone
 	notified  chan string // octets of other notifications
@@ -85,7 +86,7 @@ func (s *scripted) do(x *mcpmap.Exchange, client mcpmap.Counterpart) {
 	_ = json.Unmarshal(x.Message.Params(), &params)
 	switch method {
 	case "initialize":
-		answer(map[string]any{"protocolVersion": "2025-11-25"})
+		answer(map[string]any{"protocolVersion": cmp.Or(s.version, "2025-11-25")})
 	case "hex": // what was received
 		answer(hex.EncodeToString(x.Message.Octets()))
 	case "params": // what came beside it
@@ -345,10 +346,26 @@ func (r *reply) event() (id, data string) {
 	}
 }
 
-// ended says that the stream is over.
+// primed is the event without a message with which a stream begins; it returns the id.
+func (r *reply) primed() (id string) {
+	r.t.Helper()
+	var event []string
+	for range 4 {
+		line, err := r.body.ReadString('\n')
+		if err != nil {
+			r.t.Fatalf("%v after %q", err, event)
+		}
+		event = append(event, strings.TrimSuffix(line, "\n"))
+	}
+	id, _ = strings.CutPrefix(event[0], "id: ")
+	want(r.t, "the first event", strings.Join(event, "|"), "id: "+id+"|retry: 1000|data: |")
+	return id
+}
+
+// ended says that the stream is over: no message follows.
 func (r *reply) ended() {
 	r.t.Helper()
-	if rest := r.all(); strings.TrimLeft(rest, ":\n") != "" {
+	if rest := r.all(); strings.Contains(rest, "event:") {
 		r.t.Errorf("after the end: %q", rest)
 	}
 }

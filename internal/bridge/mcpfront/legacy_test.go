@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/internal/bridge/mcpfront"
 	"github.com/slimwire/swp/internal/bridge/mcptest"
@@ -128,6 +129,50 @@ func TestALegacyCallGoesOnWithoutItsResponseAndIsTakenUpAgain(t *testing.T) {
 		want(t, bad, l.do("GET", "", "Last-Event-ID: "+bad).status, 400)
 	}
 	want(t, "cancellations", len(s.server.cancelled), 0)
+}
+
+// A stream begins with an event without a message, so that a client that loses it before the first message
+// can take it up again. The first one of a call comes before long.
+func TestAStreamThatIsLostBeforeItsFirstMessageIsTakenUpAgain(t *testing.T) {
+	s := open(t, mcpfront.Options{KeepAlive: time.Hour})
+	l := s.initialize("", "alice")
+	r := l.call("5", "silent", "")
+	want(t, "type", r.header.Get("Content-Type"), "text/event-stream")
+	id := r.primed()
+	r.close()
+	s.server.finish(`"late"`)
+	again := l.do("GET", "", "Last-Event-ID: "+id)
+	want(t, "the id again", again.primed(), id)
+	_, data := again.event()
+	want(t, "answer", data, `{"jsonrpc":"2.0","id":5,"result":"late"}`)
+	again.ended()
+
+	stream := l.do("GET", "")
+	id = stream.primed()
+	stream.close()
+	l.call("1", "tell", `{"jsonrpc":"2.0","method":"hello"}`).all()
+	stream = l.do("GET", "", "Last-Event-ID: "+id)
+	_, data = stream.event()
+	want(t, "message", data, `{"jsonrpc":"2.0","method":"hello"}`)
+	stream.close()
+}
+
+// Clients of earlier versions may take an event without a message for a message.
+func TestAStreamOfAnEarlierVersionBeginsWithAMessage(t *testing.T) {
+	s := open(t, mcpfront.Options{})
+	s.server.version = "2025-06-18"
+	opened := s.send("POST", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`, "Caller: alice")
+	opened.all()
+	l := &legacy{site: s, id: opened.header.Get("Mcp-Session-Id"), caller: "alice"}
+	r := l.call("5", "wait", "")
+	line, err := r.body.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _ := r.body.ReadString('\n')
+	want(t, "begin", line+second, "id: 2-1\nevent: message\n")
+	r.close()
+	s.server.finish(`"late"`)
 }
 
 func TestTheGetStreamIsTakenUpAgain(t *testing.T) {

@@ -64,6 +64,15 @@ func (e *eventWriter) add(id string, octets []byte) {
 	e.buf = append(e.buf, "\n\n"...)
 }
 
+// retry is the pause, in milliseconds, before a client takes a stream up again.
+const retry = "1000"
+
+// prime appends an event without a message, whose id says where the stream begins, so that it can be taken
+// up again before its first message (MCP 2025-11-25, Streamable HTTP).
+func (e *eventWriter) prime(id string) {
+	e.buf = append(append(append(e.buf, "id: "...), id...), "\nretry: "+retry+"\ndata: \n\n"...)
+}
+
 // comment appends a line that says nothing but that the stream is alive.
 func (e *eventWriter) comment() { e.buf = append(e.buf, ":\n\n"...) }
 
