@@ -71,6 +71,17 @@ func TestStatusOfEveryCode(t *testing.T) {
 	}
 	// An agent cannot claim a failure of ours under another domain.
 	f := &Failure{Code: CodeInternal, Data: errorInfo("DENIED", "example.com", "")}
+	for reason, want := range map[string]string{
+		"UNAUTHENTICATED": `{"error":{"code":401,"status":"UNAUTHENTICATED",`, "UNAUTHORIZED": `{"error":{"code":403,"status":"PERMISSION_DENIED",`,
+		"PERMISSION_DENIED": `{"error":{"code":403,"status":"PERMISSION_DENIED",`, "OTHER": `{"error":{"code":500,"status":"INTERNAL",`,
+	} {
+		for _, code := range []int{-31401, CodeInternal} {
+			refused := &Failure{Code: code, Message: "m", Data: errorInfo(reason, DomainA2A, "")}
+			if got := string(refused.AppendREST(nil)); !strings.HasPrefix(got, want) {
+				t.Errorf("%s with %d: %s", reason, code, got)
+			}
+		}
+	}
 	if got := f.Status(); got != 500 {
 		t.Errorf("status %d", got)
 	}

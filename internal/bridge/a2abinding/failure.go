@@ -80,6 +80,31 @@ var codes = [...]known{
 	{CodeVersion, "VERSION_NOT_SUPPORTED", http.StatusBadRequest, "FAILED_PRECONDITION"},
 }
 
+// reasons are those of errors about the credentials of a caller, for which A2A has no code of JSON-RPC.
+// Agents choose one.
+var reasons = [...]known{
+	{0, "UNAUTHENTICATED", http.StatusUnauthorized, "UNAUTHENTICATED"},
+	{0, "UNAUTHORIZED", http.StatusForbidden, "PERMISSION_DENIED"},
+	{0, "PERMISSION_DENIED", http.StatusForbidden, "PERMISSION_DENIED"},
+}
+
+// known returns what the other bindings say for the failure: by its code if A2A has that, else by its
+// reason.
+func (f *Failure) known() known {
+	k := ofCode(f.Code)
+	if k.reason != "" && f.Code != CodeInternal {
+		return k
+	}
+	if info := f.info(); info != nil && info.Domain == DomainA2A {
+		for _, r := range reasons {
+			if r.reason == info.Reason {
+				return r
+			}
+		}
+	}
+	return k
+}
+
 func ofCode(code int) known {
 	for _, k := range codes {
 		if k.code == code {
@@ -213,7 +238,7 @@ func (f *Failure) Status() int {
 			}
 		}
 	}
-	return ofCode(f.Code).status
+	return f.known().status
 }
 
 // OfExtension reports whether a message was refused because it breaks the rules of an extension:

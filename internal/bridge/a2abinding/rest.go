@@ -13,7 +13,7 @@ import (
 // details are the data of the failure, octet for octet where they are an array.
 func (f *Failure) AppendREST(dst []byte) []byte {
 	status := f.Status()
-	dst = fmt.Appendf(dst, `{"error":{"code":%d,"status":%q,"message":`, status, ofCode(f.Code).grpc)
+	dst = fmt.Appendf(dst, `{"error":{"code":%d,"status":%q,"message":`, status, f.known().grpc)
 	message, err := json.Marshal(f.Message)
 	if err != nil { // a string can always be written
 		message = []byte(`""`)

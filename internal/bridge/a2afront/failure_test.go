@@ -107,7 +107,7 @@ func TestStreamsHaveALimitOfTheirOwn(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	if got := b.do("GET", "/a2a/weather/tasks/x:subscribe", ""); got.status != 504 || reason(t, got.body) != "slimwire/DEADLINE" {
+	if got := b.do("GET", "/a2a/weather/tasks/x:subscribe", ""); got.status != 504 || got.header.Get("Allow") != "" || reason(t, got.body) != "slimwire/DEADLINE" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }

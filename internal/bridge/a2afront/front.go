@@ -218,6 +218,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			f.serve(w, r, &at, s.what)
 			return
 		}
+	}
+	for _, s := range at.serves {
 		w.Header().Add("Allow", s.method)
 	}
 	f.counts.refused.Add(1)
