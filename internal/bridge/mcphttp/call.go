@@ -3,6 +3,7 @@ package mcphttp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -181,7 +182,7 @@ func (c *backCall) answer(r *upstream.Response) error {
 		return c.follow(r)
 	}
 	defer r.Close()
-	body, err := r.Body()
+	body, err := c.document(r)
 	if err == nil && c.finish(body, r.Status) {
 		if c.session != nil && r.Status == http.StatusNotFound {
 			c.session.lost()
@@ -196,6 +197,25 @@ func (c *backCall) answer(r *upstream.Response) error {
 		err = errShape
 	}
 	return err
+}
+
+// maxRefusal bounds the answer to a subscription without a stream, which is an error, in octets.
+const maxRefusal = 64 << 10
+
+// document reads a body that is one JSON document. That of a subscription may go on without an end, so it
+// ends with its first object, for which the server has Timeout.
+func (c *backCall) document(r *upstream.Response) ([]byte, error) {
+	if !c.long {
+		return r.Body()
+	}
+	timeout := c.b.opts.Timeout
+	defer time.AfterFunc(timeout, func() { c.stop(fmt.Errorf("%w: %v", errQuiet, timeout)) }).Stop()
+	var first json.RawMessage
+	err := json.NewDecoder(io.LimitReader(r, maxRefusal)).Decode(&first)
+	if errors.As(err, new(*json.SyntaxError)) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = errShape
+	}
+	return first, err
 }
 
 // refuse ends the exchange with a status that came with no message.

@@ -171,6 +171,31 @@ func TestSubscriptionsStayOpen(t *testing.T) {
 	await(t, "answer", out)
 }
 
+// A server that sends JSON lines in place of a stream has answered with its first object.
+func TestASubscriptionThatIsAnsweredWithoutAStreamEndsAtItsFirstObject(t *testing.T) {
+	for name, tt := range map[string]struct{ first, want string }{
+		"a notification": {`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"}`, "gave an answer that is no JSON-RPC response"},
+		"prose":          {`hello`, "gave an answer that is no JSON-RPC response"},
+		"an error":       {`{"jsonrpc":"2.0","id":"sub","error":{"code":-32601,"message":"no such method"}}`, `"message":"no such method"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{})
+			s := behind(t, script(t, func(w http.ResponseWriter, p *posted) {
+				defer close(closed)
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, tt.first+"\n")
+				_ = http.NewResponseController(w).Flush()
+				<-p.Context().Done()
+			}), mcphttp.BackendOptions{})
+			out := await(t, "answer", s.dial("alice").start(t.Context(), &mcpmap.Call{Octets: []byte(stateless(`"sub"`, "subscriptions/listen", ""))}))
+			if out.err != nil || !strings.Contains(string(out.Octets), tt.want) {
+				t.Errorf("answer: %+v", out)
+			}
+			await(t, "end at the server", closed)
+		})
+	}
+}
+
 func TestTheEraIsLearnedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		discover, initialize func(w http.ResponseWriter, id []byte)
