@@ -932,12 +932,12 @@ func TestTwoExchangesUnderOneMsgIDAreAFinding(t *testing.T) {
 func TestWhatGivesWayUnconfirmedIsAFinding(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		answered(a, b, 1, maxKnown)
-		time.Sleep(lookEach)
+		time.Sleep(2 * lookEach) // the ledgers are looked at in between
 		if got := b.unlistedAt(); len(got) > 0 {
 			t.Errorf("at the limit: %q", got)
 		}
 		answered(a, b, maxKnown+1, 2)
-		time.Sleep(lookEach)
+		time.Sleep(2 * lookEach) // the ledgers are looked at in between
 		if got := b.unlistedAt(); len(got) != 1 || !strings.Contains(got[0], "2 exchanges in records 1 to 2,") {
 			t.Errorf("%q", got)
 		}
