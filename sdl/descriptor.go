@@ -15,28 +15,28 @@ type Descriptor struct {
 
 func descriptor(v canonical.Value) (d Descriptor, refused *Error) {
 	if v.Kind() != canonical.KindObject {
-		return d, badSchema("schema is %v, want an object", v.Kind())
+		return d, badSchema("schema", "is %v, want an object", v.Kind())
 	}
 	d.ID, _ = v.Get("id").Text()
 	if !isHash(d.ID) {
-		return d, badSchema("schema.id is not sha256: and 64 lower-case hexadecimal digits")
+		return d, badSchema("schema.id", "is not sha256: and 64 lower-case hexadecimal digits")
 	}
 	switch kind, _ := v.Get("kind").Text(); kind {
 	case "embedded":
 		d.Embedded = v.Get("embedded")
 		if d.Embedded.Kind() != canonical.KindObject {
-			return d, badSchema("schema.embedded is %v, want an object", d.Embedded.Kind())
+			return d, badSchema("schema.embedded", "is %v, want an object", d.Embedded.Kind())
 		}
 		if canonical.Hash(d.Embedded) != d.ID {
-			return d, badSchema("schema.id is not the hash of schema.embedded")
+			return d, badSchema("schema.id", "is not the hash of schema.embedded")
 		}
 	case "uri":
 		var ok bool
 		if d.URI, ok = filled(v.Get("uri")); !ok {
-			return d, badSchema("schema.uri is no text or empty")
+			return d, badSchema("schema.uri", "is no text or empty")
 		}
 	default:
-		return d, badSchema("schema.kind is neither embedded nor uri")
+		return d, badSchema("schema.kind", "is neither embedded nor uri")
 	}
 	return d, nil
 }

@@ -35,13 +35,19 @@ func ReadHead(body []byte, form Form, limits Limits) (h Head, refused *Error) {
 			seen["to.agent_id"]++
 		}
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return Head{}, Refuse(codeOf(err, body, form), "%v", err)
-	case seen["from"] > 1, seen["to"] > 1, seen["from.agent_id"] > 1, seen["to.agent_id"] > 1:
-		return Head{}, bad("from or to is there twice")
-	case h.From == "", h.To == "":
-		return Head{}, bad("from.agent_id or to.agent_id is no text or empty")
+	}
+	for _, path := range []string{"from", "to", "from.agent_id", "to.agent_id"} {
+		if seen[path] > 1 {
+			return Head{}, bad(path, "is there twice")
+		}
+	}
+	switch {
+	case h.From == "":
+		return Head{}, bad("from.agent_id", "is no text or empty")
+	case h.To == "":
+		return Head{}, bad("to.agent_id", "is no text or empty")
 	}
 	return h, nil
 }

@@ -28,7 +28,7 @@ func identity(what string, v canonical.Value) (i Identity, refused *Error) {
 	}{{"agent_id", &i.AgentID}, {"name", &i.Name}, {"instance", &i.Instance}, {"role", &i.Role}} {
 		var ok bool
 		if *m.to, ok = filled(v.Get(m.name)); !ok {
-			return Identity{}, bad("%s.%s is no text or empty", what, m.name)
+			return Identity{}, bad(what+"."+m.name, "is no text or empty")
 		}
 	}
 	return i, nil

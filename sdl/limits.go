@@ -35,9 +35,7 @@ func (l Limits) Body(size int) *Error {
 	if size <= l.MaxBytes {
 		return nil
 	}
-	e := bad("a body of %d octets, limit %d", size, l.MaxBytes)
-	e.Details = object(member("max_bytes", canonical.Int(int64(l.MaxBytes))))
-	return e
+	return overLimit("max_bytes", l.MaxBytes, "a body of %d octets, limit %d", size, l.MaxBytes)
 }
 
 // Value returns l as cap.limits says it.
@@ -55,7 +53,7 @@ func (l Limits) Value() canonical.Value {
 func (l Limits) check(v canonical.Value) *Error {
 	l = l.withDefaults()
 	if n := v.JSONSize(); n > l.MaxBytes {
-		return bad("%d octets of canonical JSON, limit %d", n, l.MaxBytes)
+		return overLimit("max_bytes", l.MaxBytes, "%d octets of canonical JSON, limit %d", n, l.MaxBytes)
 	}
 	return l.shape(v.Depth(), v.MaxArray())
 }
@@ -63,10 +61,10 @@ func (l Limits) check(v canonical.Value) *Error {
 // shape checks the depth of an envelope and its longest array.
 func (l Limits) shape(depth, longest int) *Error {
 	if depth > l.MaxDepth {
-		return bad("depth %d, limit %d", depth, l.MaxDepth)
+		return overLimit("max_depth", l.MaxDepth, "depth %d, limit %d", depth, l.MaxDepth)
 	}
 	if longest > l.MaxArray {
-		return bad("an array of %d elements, limit %d", longest, l.MaxArray)
+		return overLimit("max_array_len", l.MaxArray, "an array of %d elements, limit %d", longest, l.MaxArray)
 	}
 	return nil
 }

@@ -36,19 +36,19 @@ func sec(v, payload canonical.Value) (s Sec, refused *Error) {
 		return Sec{Mode: ModeNone}, nil
 	}
 	if v.Kind() != canonical.KindObject {
-		return s, bad("sec is %v, want an object", v.Kind())
+		return s, bad("sec", "is %v, want an object", v.Kind())
 	}
 	s.Present, s.Value = true, v
 	s.Mode, _ = v.Get("mode").Text()
 	s.Kid, _ = v.Get("kid").Text()
 	if !slices.Contains(modes, s.Mode) {
-		return s, Insecure(true, "mode is none of %v", modes)
+		return s, badSec("sec.mode", "is none of %v", modes)
 	}
 	if s.Signed() && !hasSignature(v.Get("sig")) {
-		return s, Insecure(true, "sig is missing, of another algorithm or without a value")
+		return s, badSec("sec.sig", "is missing, of another algorithm or without a value")
 	}
 	if s.Encrypted() && !hasCiphertext(v.Get("enc")) {
-		return s, Insecure(true, "enc is missing, of another algorithm or incomplete")
+		return s, badSec("sec.enc", "is missing, of another algorithm or incomplete")
 	}
 	if s.Replay, refused = replay(v); refused != nil {
 		return s, refused
@@ -80,12 +80,12 @@ func replay(sec canonical.Value) (*Replay, *Error) {
 	}
 	nonce, ok := filled(v.Get("nonce"))
 	if !ok {
-		return nil, bad("sec.replay.nonce is no text or empty")
+		return nil, bad("sec.replay.nonce", "is no text or empty")
 	}
 	text, _ := v.Get("exp").Text()
 	exp, ok := ParseTime(text)
 	if !ok {
-		return nil, bad("sec.replay.exp is no timestamp")
+		return nil, bad("sec.replay.exp", "is no timestamp")
 	}
 	return &Replay{nonce, exp}, nil
 }

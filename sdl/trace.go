@@ -19,24 +19,24 @@ func trace(v canonical.Value, limits Limits) (*Trace, *Error) {
 		return nil, nil
 	}
 	if v.Kind() != canonical.KindObject {
-		return nil, bad("trace is %v, want an object", v.Kind())
+		return nil, bad("trace", "is %v, want an object", v.Kind())
 	}
 	var t Trace
 	var ok bool
 	if t.RootID, ok = filled(v.Get("root_id")); !ok {
-		return nil, bad("trace.root_id is no text or empty")
+		return nil, bad("trace.root_id", "is no text or empty")
 	}
 	if t.SpanID, ok = filled(v.Get("span_id")); !ok {
-		return nil, bad("trace.span_id is no text or empty")
+		return nil, bad("trace.span_id", "is no text or empty")
 	}
 	if parent := v.Get("parent_span_id"); !parent.IsNull() {
 		if t.ParentSpanID, ok = filled(parent); !ok {
-			return nil, bad("trace.parent_span_id is no text or empty")
+			return nil, bad("trace.parent_span_id", "is no text or empty")
 		}
 	}
 	hops, ok := v.Get("hops").Int64()
 	if !ok || hops < 0 || hops > int64(limits.MaxHops) {
-		return nil, bad("trace.hops is not an integer of 0 to %d", limits.MaxHops)
+		return nil, bad("trace.hops", "is not an integer of 0 to %d", limits.MaxHops)
 	}
 	t.Hops = int(hops)
 	return &t, nil

@@ -67,31 +67,31 @@ var rows = []func(*Envelope) *Error{
 	func(e *Envelope) *Error {
 		for _, name := range required {
 			if !e.Value.Has(name) {
-				return bad("%s is missing", name)
+				return bad(name, "is missing")
 			}
 		}
 		return nil
 	},
 	func(e *Envelope) *Error {
 		if v, ok := e.Value.Get("v").Int64(); !ok || v != Version {
-			return bad("v is not the integer %d", Version)
+			return bad("v", "is not the integer %d", Version)
 		}
 		return nil
 	},
 	func(e *Envelope) (refused *Error) {
 		var ok bool
 		if e.ID, ok = filled(e.Value.Get("id")); !ok {
-			return bad("id is no text or empty")
+			return bad("id", "is no text or empty")
 		}
 		ts, _ := e.Value.Get("ts").Text()
 		if e.TS, ok = ParseTime(ts); !ok {
-			return bad("ts is no timestamp")
+			return bad("ts", "is no timestamp")
 		}
 		switch e.Type, _ = e.Value.Get("type").Text(); e.Type {
 		case TypeReq, TypeRes, TypeEvt:
 			return nil
 		}
-		return bad("type is none of req, res and evt")
+		return bad("type", "is none of req, res and evt")
 	},
 	func(e *Envelope) (refused *Error) {
 		if e.From, refused = identity("from", e.Value.Get("from")); refused == nil {
@@ -102,28 +102,28 @@ var rows = []func(*Envelope) *Error{
 	func(e *Envelope) *Error {
 		capability := e.Value.Get("cap")
 		if capability.Kind() != canonical.KindObject {
-			return bad("cap is %v, want an object", capability.Kind())
+			return bad("cap", "is %v, want an object", capability.Kind())
 		}
 		return e.o.Versions.peer(capability)
 	},
 	func(e *Envelope) *Error {
 		var ok bool
 		if e.CT, ok = e.Value.Get("ct").Text(); !ok {
-			return bad("ct is no text")
+			return bad("ct", "is no text")
 		}
 		return nil
 	},
 	func(e *Envelope) *Error {
 		_, _, named := ParseContentType(e.CT)
 		if !IsContentType(e.CT) && !(named && e.o.OtherTypes) {
-			return &Error{UnsupportedCT, true, object(member("supported_ct", canonical.Strings(contentTypes...))), "unknown content type"}
+			return &Error{Code: UnsupportedCT, Retryable: true, Details: object(member("supported_ct", canonical.Strings(contentTypes...))), Reason: "unknown content type"}
 		}
 		return nil
 	},
 	func(e *Envelope) *Error { return e.o.Versions.contentType(e.CT, e.o.Now()) },
 	func(e *Envelope) (refused *Error) {
 		if e.Schema, refused = descriptor(e.Value.Get("schema")); refused == nil && e.Schema.URI != "" && e.o.Fetch == nil {
-			return badSchema("schemas are not fetched here")
+			return badSchema("schema.kind", "is uri, and schemas are not fetched here")
 		}
 		return refused
 	},

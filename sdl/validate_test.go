@@ -113,6 +113,46 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// A refusal of the structure names the member to its sender, and says why. Of a schema
+// elsewhere it names the member only, of an encrypted payload nothing.
+func TestStructuralRefusalsNameTheMember(t *testing.T) {
+	failing := sdl.Options{Fetch: func(string) (canonical.Value, error) { return canonical.Value{}, errors.New("dial 10.0.0.1") }}
+	for _, test := range []struct {
+		path, text, want string
+		o                sdl.Options
+	}{
+		{path: "from", text: "", want: `{"member":"from","text":"from is missing"}`},
+		{path: "v", text: "2", want: `{"member":"v","text":"v is not the integer 1"}`},
+		{path: "ts", text: "7", want: `{"member":"ts","text":"ts is no timestamp"}`},
+		{path: "to.name", text: "1", want: `{"member":"to.name","text":"to.name is no text or empty"}`},
+		{path: "cap", text: "[]", want: `{"member":"cap","text":"cap is array, want an object"}`},
+		{path: "cap.a2a_sdl.v", text: "2", want: `{"member":"cap.a2a_sdl.v","text":"cap.a2a_sdl.v is not a version that is spoken here"}`},
+		{path: "schema.id", text: `"x"`, want: `{"member":"schema.id","text":"schema.id is not sha256: and 64 lower-case hexadecimal digits"}`},
+		{path: "schema", text: fetched, want: `{"member":"schema.kind","text":"schema.kind is uri, and schemas are not fetched here"}`},
+		{path: "schema", text: fetched, o: failing, want: `{"member":"schema.uri"}`},
+		{path: "payload", text: `{"base":"b"}`, want: `"payload"`},
+		{path: "trace", text: `{"span_id":"s","root_id":"r","hops":9}`, want: `{"member":"trace.hops","text":"trace.hops is not an integer of 0 to 8"}`},
+		{path: "sec", text: `{"mode":"magic"}`, want: `"text":"sec.mode is none of [enc enc+sig none sig]"`},
+	} {
+		_, refused := sdl.Validate(set(t, state(t), test.path, test.text), test.o)
+		if refused == nil {
+			t.Errorf("%s %s: accepted", test.path, test.text)
+			continue
+		}
+		got := refused.Payload().Get("details").String()
+		if !strings.Contains(got, test.want) || strings.Contains(got, "10.0.0.1") {
+			t.Errorf("%s %s: details %s, want %s", test.path, test.text, got, test.want)
+		}
+	}
+	e, refused := sdl.Validate(state(t).With("sec", parse(t, sealed)).With("payload", canonical.Value{}), sdl.Options{Now: now})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	if got := e.CheckPayload(parse(t, `{"base":"secret"}`)).Payload().Get("details").String(); got != "{}" {
+		t.Errorf("of an encrypted payload: %s", got)
+	}
+}
+
 // Of several faults the first in the order of §2.2 is reported: each line breaks
 // one thing more, of an earlier row.
 func TestTheFirstRowThatFailsDecides(t *testing.T) {
@@ -120,7 +160,7 @@ func TestTheFirstRowThatFailsDecides(t *testing.T) {
 	o := sdl.Options{Limits: sdl.Limits{MaxDepth: 7}, Versions: sdl.VersionPolicy{RequirePeer: true, Allowed: map[string]sdl.VersionRange{"task": {2, 2}}}}
 	for i, step := range []struct{ path, text, want, reason string }{
 		{"payload.patch", `1`, badSchema, "schema of state.v1"},
-		{"payload.deep", `[[[[[[[1]]]]]]]`, bad, "depth"},
+		{"payload.deep", `[[[[[[[1]]]]]]]`, bad + ` {"max_depth":7}`, "depth"},
 		{"trace", `{"span_id":"s","hops":0}`, bad, "root_id"},
 		{"sec", `{"mode":"magic"}`, unsupported, "mode"},
 		{"schema.id", `"sha256:0"`, badSchema, "schema.id"},
@@ -268,12 +308,17 @@ func TestLimitsAndOneMore(t *testing.T) {
 	if got := validate(v, sdl.Options{Limits: exact}); got != accepted {
 		t.Error(got)
 	}
-	for _, limits := range []sdl.Limits{
-		{MaxBytes: exact.MaxBytes - 1}, {MaxDepth: exact.MaxDepth - 1}, {MaxArray: exact.MaxArray - 1}, {MaxHops: exact.MaxHops - 1},
+	for limits, want := range map[sdl.Limits]string{
+		{MaxBytes: exact.MaxBytes - 1}: fmt.Sprintf(`{"max_bytes":%d}`, exact.MaxBytes-1),
+		{MaxDepth: exact.MaxDepth - 1}: fmt.Sprintf(`{"max_depth":%d}`, exact.MaxDepth-1),
+		{MaxArray: exact.MaxArray - 1}: `{"max_array_len":6}`,
 	} {
-		if got := validate(v, sdl.Options{Limits: limits}); got != bad {
-			t.Errorf("%+v: %s", limits, got)
+		if got := validate(v, sdl.Options{Limits: limits}); got != bad+" "+want {
+			t.Errorf("%+v: %s, want %s", limits, got, want)
 		}
+	}
+	if got := validate(v, sdl.Options{Limits: sdl.Limits{MaxHops: exact.MaxHops - 1}}); got != bad {
+		t.Errorf("one hop more: %s", got)
 	}
 }
 
@@ -288,11 +333,11 @@ func TestPR18PayloadsThatWereEncryptedHaveTheSameLimits(t *testing.T) {
 	for payload, want := range map[string]string{
 		`{"base":"b","patch":[]}`:                       accepted,
 		`{"base":"` + letters + `","patch":[]}`:         accepted,
-		`{"base":"x` + letters + `","patch":[]}`:        bad,
+		`{"base":"x` + letters + `","patch":[]}`:        bad + ` {"max_bytes":2000}`,
 		`{"base":"","patch":[],"d":[[[[[[[1]]]]]]]}`:    accepted,
-		`{"base":"","patch":[],"d":[[[[[[[[1]]]]]]]]}`:  bad,
+		`{"base":"","patch":[],"d":[[[[[[[[1]]]]]]]]}`:  bad + ` {"max_depth":10}`,
 		`{"base":"","patch":[{},{},{},{},{},{},{}]}`:    accepted,
-		`{"base":"","patch":[{},{},{},{},{},{},{},{}]}`: bad,
+		`{"base":"","patch":[{},{},{},{},{},{},{},{}]}`: bad + ` {"max_array_len":7}`,
 		`{"base":"b"}`: badSchema,
 		`null`:         badSchema,
 	} {
@@ -343,9 +388,9 @@ func TestPR18SchemasElsewhereAreRefusedOrHeldToTheirHash(t *testing.T) {
 		want     string
 	}{
 		{parse(t, `{"type":"object"}`), nil, accepted},
-		{parse(t, `{"type":"array"}`), nil, badSchema},
-		{parse(t, `true`), nil, badSchema},
-		{canonical.Value{}, errors.New("nobody there"), badSchema},
+		{parse(t, `{"type":"array"}`), nil, badSchema + ` {"member":"schema.uri"}`},
+		{parse(t, `true`), nil, badSchema + ` {"member":"schema.uri"}`},
+		{canonical.Value{}, errors.New("nobody there"), badSchema + ` {"member":"schema.uri"}`},
 	} {
 		asked := ""
 		got := validate(v, sdl.Options{Fetch: func(uri string) (canonical.Value, error) {

@@ -102,13 +102,13 @@ func (p VersionPolicy) peer(capability canonical.Value) *Error {
 	sdl := capability.Get("a2a_sdl")
 	if !sdl.Has("v") {
 		if p.RequirePeer {
-			return bad("cap.a2a_sdl.v is required")
+			return bad("cap.a2a_sdl.v", "is required")
 		}
 		return nil
 	}
 	v, ok := sdl.Get("v").Int64()
 	if !ok || v < p.MinPeer || p.MaxPeer != 0 && v > p.MaxPeer || v != Version {
-		return bad("cap.a2a_sdl.v is not a version that is spoken here")
+		return bad("cap.a2a_sdl.v", "is not a version that is spoken here")
 	}
 	return nil
 }
@@ -116,11 +116,11 @@ func (p VersionPolicy) peer(capability canonical.Value) *Error {
 // contentType checks a known content type.
 func (p VersionPolicy) contentType(ct string, now time.Time) *Error {
 	if deadline, ok := p.Deprecated[ct]; ok && Over(deadline, now) {
-		return bad("%s is refused since %s", ct, FormatTime(deadline))
+		return bad("ct", "%s is refused since %s", ct, FormatTime(deadline))
 	}
 	family, version, _ := ParseContentType(ct)
 	if r, ok := p.Allowed[family]; ok && (version < r.Min || version > r.Max) {
-		return bad("%s is outside the versions %d to %d", ct, r.Min, r.Max)
+		return bad("ct", "%s is outside the versions %d to %d", ct, r.Min, r.Max)
 	}
 	return nil
 }

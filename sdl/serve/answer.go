@@ -63,9 +63,38 @@ func (s *Server) writing(tools []string) sdl.Writing {
 	return sdl.Writing{Limits: s.o.Limits, Tools: tools, Now: s.o.Now, NewID: s.o.NewID}
 }
 
+// serving adds to the details of a refusal what this server accepts now: the members of A2A-SDL
+// §6.2 and §9 list everything that the language has. accepted.modes are the modes that the
+// policy lets in, implemented the content types with a handler.
+func (s *Server) serving(e *sdl.Error) *sdl.Error {
+	told := *e
+	switch {
+	case e.Code == sdl.SecurityUnsupported:
+		told.Details = e.Details.With("accepted", object(member("modes", canonical.Strings(s.modes()...))))
+	case e.Code == sdl.UnsupportedCT && !e.Details.Has("implemented"):
+		told.Details = e.Details.With("implemented", canonical.Strings(s.Implemented()...))
+	}
+	return &told
+}
+
+// modes returns the security modes of envelopes that can be admitted.
+func (s *Server) modes() []string {
+	p := s.o.Policy
+	switch {
+	case p == nil:
+		return []string{sdl.ModeNone}
+	case p.Mode != "":
+		return []string{p.Mode}
+	case len(p.DecryptKeys) == 0:
+		return []string{sdl.ModeSig}
+	}
+	return []string{sdl.ModeEncSig, sdl.ModeSig}
+}
+
 // refusal writes the error envelope for a message. The message may be any value, also null. r
 // is nil until it was admitted: then nothing is encrypted.
 func (s *Server) refusal(request canonical.Value, e *sdl.Error, r *Request) canonical.Value {
+	e = s.serving(e)
 	sealed, agent := false, ""
 	if r != nil {
 		sealed, agent = r.Envelope.Sec.Encrypted(), r.Agent()

@@ -23,7 +23,7 @@ func TestReferenceSetsEverySwitch(t *testing.T) {
 
 func TestCompatUnauthenticatedTrust(t *testing.T) {
 	v := request(t, sdl.CTTrustSync, `{"op":"discover"}`)
-	equal(t, "closed", refused(t, ask(t, newServer(t, serve.Options{}), v), sdl.SecurityUnsupported, false).Get("details"), supported)
+	equal(t, "closed", refused(t, ask(t, newServer(t, serve.Options{}), v), sdl.SecurityUnsupported, false).Get("details"), accepting("none"))
 	s := newServer(t, serve.Options{Compat: serve.Compat{UnauthenticatedTrust: true}})
 	p := payload(t, ask(t, s, v), sdl.CTTrustSync)
 	equal(t, "snapshot", p.Get("snapshot"), `{}`)

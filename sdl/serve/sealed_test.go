@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"crypto/ecdh"
+	"slices"
 	"testing"
 
 	"github.com/slimwire/swp/sdl"
@@ -12,7 +13,11 @@ import (
 	"github.com/slimwire/swp/sdl/trust"
 )
 
-const supported = `{"supported":{"enc":["x25519-chacha20poly1305"],"modes":["enc","enc+sig","none","sig"],"sig":["ed25519"]}}`
+// accepting returns the details of a refusal by a server that accepts these modes.
+func accepting(modes ...string) string {
+	return `{"accepted":{"modes":` + canonical.Strings(modes...).String() + `},` +
+		`"supported":{"enc":["x25519-chacha20poly1305"],"modes":["enc","enc+sig","none","sig"],"sig":["ed25519"]}}`
+}
 
 func TestSecuredMessageIsAnsweredOnceAndSigned(t *testing.T) {
 	o := guarded(t)
@@ -132,13 +137,60 @@ func TestNoncesCountWithoutAPolicyWhereConfigured(t *testing.T) {
 	payload(t, ask(t, s, v), sdl.CTState)
 }
 
+// What a refusal says is accepted is accepted, and nothing else is.
+func TestTheAdvertisedModesAreThoseThatAreAdmitted(t *testing.T) {
+	task := request(t, sdl.CTTask, taskPayload)
+	with := func(change func(*trust.Policy)) serve.Options {
+		o := guarded(t)
+		change(o.Policy)
+		return o
+	}
+	sealed := with(func(p *trust.Policy) { p.Mode = sdl.ModeEncSig })
+	sealed.Recipients = readers(t)
+	for name, o := range map[string]serve.Options{
+		"no policy":   {},
+		"any signed":  with(func(*trust.Policy) {}),
+		"signed":      with(func(p *trust.Policy) { p.Mode = sdl.ModeSig }),
+		"sealed":      sealed,
+		"without key": with(func(p *trust.Policy) { p.DecryptKeys = nil }),
+	} {
+		s := newServer(t, o)
+		admitted := []string{}
+		var told []canonical.Value
+		for mode, v := range map[string]canonical.Value{
+			sdl.ModeNone: task, sdl.ModeSig: sign(t, task, "a"), sdl.ModeEnc: encrypt(t, task), sdl.ModeEncSig: sign(t, encrypt(t, task), "b"),
+		} {
+			if out := ask(t, s, v); out.Err == nil {
+				admitted = append(admitted, mode)
+			} else {
+				told = append(told, out.Response.Get("payload").Get("details").Get("accepted").Get("modes"))
+			}
+		}
+		slices.Sort(admitted)
+		for _, modes := range told {
+			if !modes.Equal(canonical.Strings(admitted...)) {
+				t.Errorf("%s: refusals say %v, admitted are %q", name, modes, admitted)
+			}
+		}
+		if len(told) == 0 || len(admitted) == 0 {
+			t.Errorf("%s: %d refused, %d admitted", name, len(told), len(admitted))
+		}
+	}
+}
+
+func TestAnUnknownContentTypeIsToldWhatIsServed(t *testing.T) {
+	s := newServer(t, serve.Options{})
+	details := refused(t, ask(t, s, request(t, sdl.CTTask, taskPayload).With("ct", canonical.String("haggle.v2"))), sdl.UnsupportedCT, true).Get("details")
+	equal(t, "implemented", details.Get("implemented"), canonical.Strings(s.Implemented()...).String())
+}
+
 func TestSenderIsOneThatItsIdentityMayUse(t *testing.T) {
 	o := guarded(t)
 	s := newServer(t, o)
 	v := sign(t, request(t, sdl.CTTask, taskPayload), "n1")
 	other := serve.Caller{Identity: "spiffe://example.org/other", MayUse: func(agent string) bool { return agent == executor }}
 	out := deliver(t, s, v.AppendJSON(nil), other)
-	equal(t, "details", refused(t, out, sdl.SecurityUnsupported, false).Get("details"), supported)
+	equal(t, "details", refused(t, out, sdl.SecurityUnsupported, false).Get("details"), accepting("enc+sig", "sig"))
 
 	// The nonce is not used up by someone else.
 	own := serve.Caller{MayUse: func(agent string) bool { return agent == planner }}
