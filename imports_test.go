@@ -163,7 +163,7 @@ var rules = []rule{
 	{"daemon/internal/*", nil, nil, "a part says above what it may import, other parts among it"},
 	{"daemon/claims", []string{"transport"}, nil, "whose name is whose, for endpoints and for the commands that add partners"},
 	{"daemon/invitation", []string{"daemon/certinfo", "daemon/config", "transport"}, nil, "a file between two operators, for the command line and whoever embeds swpd"},
-	{"daemon/check", []string{"daemon/certinfo", "daemon/claims", "daemon/config", "daemon/devpki", "daemon/internal/*", "internal/access", "internal/bridge/a2abinding", "internal/bridge/gate", "internal/plain", "profiles", "profiles/*", "sdl", "slip/ucr", "transport"}, []string{"go.uber.org/zap"}, "reads what a configuration names, as the parts do, and serves nothing"},
+	{"daemon/check", []string{"daemon/certinfo", "daemon/claims", "daemon/config", "daemon/devpki", "daemon/internal/*", "internal/access", "internal/bridge/a2abinding", "internal/bridge/gate", "internal/disk", "internal/plain", "profiles", "profiles/*", "sdl", "slip/ucr", "transport"}, []string{"go.uber.org/zap"}, "reads what a configuration names, as the parts do, and serves nothing"},
 	{"daemon", []string{"daemon/internal/boundlog", "daemon/config", "daemon/internal/*", "profiles", "profiles/rpc"}, []string{"go.uber.org/zap", "github.com/prometheus/client_golang"}, "makes the parts and runs them; what they do is their own affair"},
 	{"daemon/...", []string{"..."}, []string{
 		"go.uber.org/zap", "github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "golang.org/x/sys", "golang.org/x/sync",

@@ -138,7 +138,7 @@ func badSec(path, reason string, args ...any) *Error {
 	return e
 }
 
-// maxText bounds the reason in details, in octets: that of a schema may quote the payload.
+// maxText bounds the reason in details, in octets. The reason of a schema may quote the payload.
 const maxText = 500
 
 func bounded(text string) string {

@@ -23,6 +23,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/daemon/internal/workers"
 	"github.com/slimwire/swp/internal/access"
+	"github.com/slimwire/swp/internal/disk"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/all"
@@ -116,6 +117,11 @@ func Read(c *config.Config) (*Plan, error) {
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin.Address, Health: c.Health, Metrics: c.Metrics.Address, Freshness: c.Freshness.Owner, Open: all.Open(),
 		Store: storage.Describe(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
 		Workers: []PlanService{}, Agents: []PlanAgent{}, Teams: []PlanTeam{}, Partners: []PlanPartner{}, Backends: []PlanService{}, Cards: []PlanName{}, Tools: []PlanName{}, Warnings: []string{},
+	}
+	if c.Store != config.StoreMemory {
+		if err := disk.CanHold(c.Data); err != nil {
+			return nil, fmt.Errorf("data: %w; name a directory that swpd can make or write", err)
+		}
 	}
 	if c.Clustered() {
 		name, err := c.NodeName()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/sdl/fetch"
 )
 
 // SDL configures profile 1024, A2A-SDL. Without an AgentID it is not served.
@@ -238,6 +239,8 @@ func (c *Config) checkSDLSchemas(p *problems) {
 	for i, host := range s.Hosts {
 		if u, err := url.Parse("https://" + host); err != nil || u.Hostname() != host || host != strings.ToLower(strings.TrimSuffix(host, ".")) {
 			p.add(fmt.Sprintf("sdl.schemas.hosts[%d]", i), "%.80q is no host, want a name in lower case without a port, such as schemas.example.org", host)
+		} else if fetch.Here(host) {
+			p.add(fmt.Sprintf("sdl.schemas.hosts[%d]", i), "%.80q is a name of this machine or its link, and schemas are never loaded from there; list the host under another name and its address in sdl.schemas.networks", host)
 		}
 	}
 	for i, text := range s.Networks {

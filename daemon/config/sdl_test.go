@@ -80,6 +80,8 @@ func TestSDLIsChecked(t *testing.T) {
 		"{agent_id: a, schemas: {networks: [10.0.0.0/8]}}":                 "sdl.schemas: has ca or networks while no host is listed",
 		"{agent_id: a, schemas: {hosts: ['h:1']}}":                         `sdl.schemas.hosts[0]: "h:1" is no host`,
 		"{agent_id: a, schemas: {hosts: [h, 'https://h/']}}":               "sdl.schemas.hosts[1]: ",
+		"{agent_id: a, schemas: {hosts: [localhost]}}":                     `sdl.schemas.hosts[0]: "localhost" is a name of this machine`,
+		"{agent_id: a, schemas: {hosts: [h, printer.local]}}":              "sdl.schemas.hosts[1]: ",
 		"{agent_id: a, schemas: {hosts: [Example.org]}}":                   "sdl.schemas.hosts[0]: ",
 		"{agent_id: a, schemas: {hosts: [h], networks: [h]}}":              `sdl.schemas.networks[0]: "h" is neither`,
 		"{agent_id: a, schemas: {hosts: [h], ca: none}}":                   "sdl.schemas.ca: ",

@@ -129,13 +129,17 @@ func (f *Fetcher) check(uri string) error {
 		return fmt.Errorf("%w: it has credentials", ErrURI)
 	case host == "":
 		return fmt.Errorf("%w: it names no host", ErrURI)
-	case within(host, "localhost"), within(host, "local"):
+	case Here(host):
 		return fmt.Errorf("%w: the host is here", ErrURI)
 	case len(f.o.Hosts) > 0 && !slices.Contains(f.o.Hosts, host):
 		return fmt.Errorf("%w: the host is not listed", ErrURI)
 	}
 	return nil
 }
+
+// Here reports whether a host, in lower case, is a name of this machine or of its link. A Fetcher
+// never asks such a host.
+func Here(host string) bool { return within(host, "localhost") || within(host, "local") }
 
 // within reports whether host is name or a subdomain of it.
 func within(host, name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
