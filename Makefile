@@ -83,8 +83,8 @@ packages = $$($(GO) list $(ALL) | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
 
 .PHONY: test
 test: ## all tests, with leak checks, the race detector where it matters most; then what it cannot watch there, and the site of the documents
-	$(GO) test $(WIDE) $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED))
-	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v)
+	$(GO) test $(WIDE) $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED)) | scripts/budget.sh
+	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v) | scripts/budget.sh
 	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
 	cd tools/site && $(GO) test ./...
 

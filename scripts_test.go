@@ -93,3 +93,21 @@ func TestTargetsOfTheKitAreThere(t *testing.T) {
 		}
 	}
 }
+
+func TestPackagesOverTheirBudgetAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"bash", "awk"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	const prefix = "\tgithub.com/slimwire/swp/"
+	in := "ok  " + prefix + "e1\t60.0s\nok  " + prefix + "frame\t(cached)\n?   " + prefix + "sdk\t[no test files]\n" +
+		"ok  " + prefix + "client\t60.1s\nok  " + prefix + "daemon\t200.0s\nFAIL" + prefix + "slip\t99.0s\n"
+	cmd := exec.CommandContext(t.Context(), "scripts/budget.sh")
+	cmd.Stdin = strings.NewReader(in)
+	out, err := cmd.CombinedOutput()
+	if want := in + "over its budget: client took 60 s of 60 s\nover its budget: slip took 99 s of 60 s\n"; err != nil || string(out) != want {
+		t.Errorf("%v:\n%swant\n%s", err, out, want)
+	}
+}
