@@ -76,7 +76,7 @@ const worthwhile = time.Second
 
 // Keep returns a Kept. It does not dial; the first Get does. The caller closes it.
 func Keep(o KeepOptions) *Kept {
-	o.Timeout, o.Patience = cmp.Or(o.Timeout, 10*time.Second), cmp.Or(o.Patience, 10*time.Second)
+	o.Timeout, o.Patience = cmp.Or(o.Timeout, profiles.AnswerWait), cmp.Or(o.Patience, profiles.AnswerWait)
 	k := &Kept{o: o, turn: make(chan struct{}, 1), dialling: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k

@@ -16,11 +16,12 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
+	"github.com/slimwire/swp/profiles"
 )
 
 // toolsPatience is how long the tools of a partner are waited for: the partner starts its
 // servers to list them.
-const toolsPatience = 8 * time.Second
+const toolsPatience = profiles.PageWait
 
 // admin is the listener for local administration, if it is configured, with a socket in the data directory for
 // commands. Until all parts are open it answers only that the daemon lives and starts, and names the

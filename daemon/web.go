@@ -15,6 +15,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/profiles"
 )
 
 // maxWeb is how many connections a web holds at once.
@@ -68,7 +69,7 @@ func newWeb(handler http.Handler) *http.Server {
 		}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      10 * time.Second,
+		WriteTimeout:      profiles.AnswerWait,
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // port scanners would fill the log

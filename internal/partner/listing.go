@@ -192,6 +192,12 @@ func (d *Directory) refresh(
 		if list == nil {
 			return
 		}
+		l.mu.Lock()
+		age := age
+		if list == l.tools && l.listed.partial {
+			age = partialAge
+		}
+		l.mu.Unlock()
 		l.refresh(ctx, list, age, read)
 		l.mu.Lock()
 		known := list.known

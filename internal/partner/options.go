@@ -131,7 +131,7 @@ func (o Options) withDefaults() Options {
 		def time.Duration
 	}{
 		{&o.DialTimeout, 10 * time.Second},
-		{&o.Wait, 5 * time.Second},
+		{&o.Wait, profiles.LinkWait},
 		{&o.Check, 30 * time.Second},
 		{&o.FirstPause, 250 * time.Millisecond},
 		{&o.LongestPause, 30 * time.Second},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -36,7 +35,7 @@ type ListResult struct {
 }
 
 // refreshTime limits the wait of a caller for the lists of partners.
-const refreshTime = 3 * time.Second
+const refreshTime = profiles.BehindWait
 
 // List serves MethodList for a peer. Pages name each agent once that is there
 // from the first to the last of them. An agent that is listed need not have a

@@ -76,14 +76,12 @@ func (s *Service) stale(tools map[string]bool) (ms uint64) {
 	return ms
 }
 
-// askPartners has the tools of partners be known of which an identity may see some, and
-// returns the partners whose tools are not.
+// askPartners updates the tools of the partners of which an identity may see some, within ctx, and
+// returns the partners whose tools are not known.
 func (s *Service) askPartners(ctx context.Context, identity string) []Unread {
 	if s.opts.Partners == nil || s.opts.Partner != nil && s.opts.Partner(identity) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Wait)
-	defer cancel()
 	return s.opts.Partners(ctx, func(partner string) bool { return s.reaches(identity, partner) })
 }
 

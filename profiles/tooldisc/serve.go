@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -55,9 +57,7 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	identity := req.Identity()
 	var unread []Unread
 	if len(in.PageToken) == 0 {
-		servers := s.reached(identity)
-		s.await(ctx, servers)
-		unread = s.unread(identity, servers, s.askPartners(ctx, identity))
+		unread = s.refresh(ctx, identity)
 	}
 	out, stale, err := s.page(identity, &in)
 	if err != nil {
@@ -69,6 +69,28 @@ func (s *Service) list(ctx context.Context, req *profiles.Request, w profiles.Re
 	}
 	env.Extensions = appendUnread(env.Extensions, unread)
 	return w.Finish(env)
+}
+
+// refresh waits for the servers and the partners of which an identity may see tools, at the same
+// time, and returns those that are not known or may be outdated.
+func (s *Service) refresh(ctx context.Context, identity string) []Unread {
+	ctx, cancel := context.WithTimeout(ctx, s.patience(identity))
+	defer cancel()
+	var partners []Unread
+	var asked sync.WaitGroup
+	asked.Go(func() { partners = s.askPartners(ctx, identity) })
+	servers := s.reached(identity)
+	s.await(ctx, servers)
+	asked.Wait()
+	return s.unread(identity, servers, partners)
+}
+
+// patience returns how long an identity waits for servers. A partner has a caller that waits for it.
+func (s *Service) patience(identity string) time.Duration {
+	if s.opts.Partner != nil && s.opts.Partner(identity) {
+		return s.opts.Behind
+	}
+	return s.opts.Wait
 }
 
 // reached returns the watches of the servers that an identity may use. Other identities
@@ -101,7 +123,9 @@ func (s *Service) get(ctx context.Context, req *profiles.Request, w profiles.Res
 	}
 	server, of := s.watch(id)
 	if of != nil {
+		ctx, cancel := context.WithTimeout(ctx, s.patience(identity))
 		s.await(ctx, map[string]*watch{server: of})
+		cancel()
 	}
 	e := s.catalogue.Load().find(id, string(in.Version))
 	switch {

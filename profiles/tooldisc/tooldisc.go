@@ -99,10 +99,11 @@ type Options struct {
 	// at the partner. Nil: none is.
 	Withheld func(partner, tool string) bool
 
-	Pace               // initially
-	Wait time.Duration // limit of the wait for servers that are being read, default 10 s
+	Pace                 // initially
+	Wait   time.Duration // limit of the wait for servers that are being read, default profiles.ListWait
+	Behind time.Duration // the same when a partner asks, default half of Wait
 
-	Reading      int // servers that are read at once, default 4
+	Reading      int // servers that are read at once, default 4; after profiles.TurnWait others are read beside them
 	ServerOctets int // of the tools of one server together, default and bound is MaxServerOctets
 
 	// Report is told what is wrong with the tools of a server, and nil when it
@@ -126,7 +127,8 @@ func (p Pace) withDefaults() Pace {
 }
 
 func (o Options) withDefaults() Options {
-	o.Pace, o.Wait = o.Pace.withDefaults(), cmp.Or(o.Wait, 10*time.Second)
+	o.Pace, o.Wait = o.Pace.withDefaults(), cmp.Or(o.Wait, profiles.ListWait)
+	o.Behind = cmp.Or(o.Behind, o.Wait/2)
 	if o.Reading == 0 {
 		o.Reading = 4
 	}
@@ -146,7 +148,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o *Options) validate() error {
-	if o.Refresh < 0 || o.Idle < 0 || o.Wait < 0 || o.Reading < 0 || o.ServerOctets < 0 || o.ServerOctets > MaxServerOctets {
+	if o.Refresh < 0 || o.Idle < 0 || o.Wait < 0 || o.Behind < 0 || o.Reading < 0 || o.ServerOctets < 0 || o.ServerOctets > MaxServerOctets {
 		return errNegative
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/profiles"
 )
 
 // Bounds on what one server may have.
@@ -148,8 +149,8 @@ func (w *watch) follow(ctx context.Context, r *run) {
 	}
 }
 
-// once follows the server once. Until its first listing it takes one of the
-// slots for servers that are being read.
+// once follows the server once. Until its first listing it takes one of the slots for servers
+// that are being read, but no longer than others can wait behind it.
 func (w *watch) once(ctx context.Context, r *run) error {
 	select {
 	case w.s.reading <- struct{}{}:
@@ -159,6 +160,7 @@ func (w *watch) once(ctx context.Context, r *run) error {
 	var free sync.Once
 	release := func() { free.Do(func() { <-w.s.reading }) }
 	defer release()
+	defer time.AfterFunc(profiles.TurnWait, release).Stop()
 	return w.server.Follow(ctx, func(l Listing) {
 		release()
 		w.take(r, &l)
@@ -257,7 +259,7 @@ func (s *Service) replace(w *watch, list []*entry) {
 }
 
 // await has servers read that were not of late, all at once, and waits for those
-// that are being read for the first time since somebody asked.
+// that are being read for the first time since somebody asked, or for ctx.
 func (s *Service) await(ctx context.Context, watches map[string]*watch) {
 	var due []<-chan struct{}
 	for _, w := range watches {
@@ -268,13 +270,9 @@ func (s *Service) await(ctx context.Context, watches map[string]*watch) {
 	if len(due) == 0 {
 		return
 	}
-	timeout := time.NewTimer(s.opts.Wait)
-	defer timeout.Stop()
 	for _, tried := range due {
 		select {
 		case <-tried:
-		case <-timeout.C:
-			return
 		case <-ctx.Done():
 			return
 		}

@@ -429,19 +429,59 @@ func TestAServerThatHangsIsWaitedForNoLongerThanAgreed(t *testing.T) {
 	})
 }
 
+// Servers that hang hide no other one, however many they are: each holds its turn for a moment. A
+// caller waits less than its own client, and a partner, which has a caller too, less than that.
+func TestServersThatHangHideNoOthers(t *testing.T) {
+	for identity, wait := range map[string]time.Duration{"spiffe://test/a": profiles.ListWait, "spiffe://partner/swpd": profiles.BehindWait} {
+		synctest.Test(t, func(t *testing.T) {
+			servers := make(map[string]tooldisc.Server)
+			for i := range 8 {
+				s := newServer()
+				s.delay = time.Hour
+				servers[fmt.Sprint("hangs", i)] = s
+			}
+			good := newServer()
+			good.set(tooldisc.Listing{Tools: raw("x")})
+			servers["good"] = good
+			asked := 0
+			service := newService(t, tooldisc.Options{
+				Servers: servers, Partner: func(identity string) bool { return strings.HasPrefix(identity, "spiffe://partner/") },
+				Partners: func(ctx context.Context, _ func(string) bool) []tooldisc.Unread { // they hang too
+					asked++
+					<-ctx.Done()
+					return []tooldisc.Unread{{Name: "east", Reason: "slow"}}
+				},
+			})
+			session := dial(t, service, identity)
+			began := time.Now()
+			var unread []string
+			var list []string
+			for tool, err := range tooldisc.List(t.Context(), session, tooldisc.Query{Unread: func(u tooldisc.Unread) { unread = append(unread, u.Name) }}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, tool.ID)
+			}
+			if len(list) != 1 || list[0] != "good/x" || len(unread) != 8+asked || time.Since(began) != wait {
+				t.Errorf("%s: %v after %v, without %v", identity, list, time.Since(began), unread)
+			}
+		})
+	}
+}
+
 func TestFewServersAreReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, servers := new(gauge), make(map[string]tooldisc.Server)
 		for i := range 10 {
 			s := newServer()
-			s.gauge, s.delay = g, time.Second
+			s.gauge, s.delay = g, 900*time.Millisecond // less than profiles.TurnWait
 			s.set(tooldisc.Listing{Tools: raw("x")})
 			servers[fmt.Sprint(i)] = s
 		}
 		service := newService(t, tooldisc.Options{Servers: servers, Reading: 3})
 		began := time.Now()
-		if got := ids(t, dial(t, service, "spiffe://test/a")); len(got) != 10 || g.most != 3 || time.Since(began) != 4*time.Second {
-			t.Errorf("%d tools after %v, %d read at once, want 10 after 4 s, 3 at once", len(got), time.Since(began), g.most)
+		if got := ids(t, dial(t, service, "spiffe://test/a")); len(got) != 10 || g.most != 3 || time.Since(began) != 3600*time.Millisecond {
+			t.Errorf("%d tools after %v, %d read at once, want 10 after 3.6 s, 3 at once", len(got), time.Since(began), g.most)
 		}
 	})
 }

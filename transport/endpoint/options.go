@@ -200,8 +200,8 @@ func (o Options) withDefaults() Options {
 	orDefault(&b.LongIdle, 10*time.Minute)
 	orDefault(&b.Body, 5*time.Second)
 	orDefault(&b.Room, RoomTime)
-	orDefault(&b.Write, 10*time.Second)
-	orDefault(&b.Handler, 30*time.Second)
+	orDefault(&b.Write, profiles.WriteWait)
+	orDefault(&b.Handler, profiles.HandlerWait)
 	orDefault(&b.Lapse, 3*time.Second)
 	if o.Observer == nil {
 		o.Observer = logging{}

@@ -41,8 +41,8 @@ const (
 	serverCardSchema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 	unknownVersion   = "unknown" // a card names a version, and the server tells its own to those that connect
 
-	catalogWait  = 10 * time.Second // for the lists of this endpoint
-	catalogWrite = 30 * time.Second // for the client to take the catalog
+	catalogWait  = profiles.AnswerWait // for the lists of this endpoint
+	catalogWrite = 30 * time.Second    // for the client to take the catalog
 )
 
 // catalogDoc is a page of the catalog. It is both an AI Catalog and an ARD manifest.

@@ -20,12 +20,12 @@ import (
 
 // Bounds of the card.
 const (
-	cardTimeout = 10 * time.Second // of one request for it
-	cardAge     = time.Minute      // for which it is fresh if its server does not say
-	cardMaxAge  = 24 * time.Hour   // for which it is at most
-	cardStale   = 24 * time.Hour   // for which it is told after that while its server cannot be asked
-	cardQuiet   = 2 * time.Second  // before a server is asked again that could not be
-	cardWaiting = 64               // that wait for one request
+	cardTimeout = profiles.CardWait // of one request for it
+	cardAge     = time.Minute       // for which it is fresh if its server does not say
+	cardMaxAge  = 24 * time.Hour    // for which it is at most
+	cardStale   = 24 * time.Hour    // for which it is told after that while its server cannot be asked
+	cardQuiet   = 2 * time.Second   // before a server is asked again that could not be
+	cardWaiting = 64                // that wait for one request
 )
 
 // cardCache is the card of an agent, octet for octet as its server has it. It keeps

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/tooldisc"
 )
@@ -39,7 +40,7 @@ type Options struct {
 	Brief bool
 
 	Refresh time.Duration // after which tools are read again though no change was told, default 5 min; see SetRefresh
-	Call    time.Duration // that a request may take, default 30 s
+	Call    time.Duration // that a request may take, default profiles.ReadWait
 	Pause   time.Duration // between readings at least, however often changes are told; default 1 s
 }
 
@@ -47,7 +48,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		value *time.Duration
 		def   time.Duration
-	}{{&o.Refresh, 5 * time.Minute}, {&o.Call, 30 * time.Second}, {&o.Pause, time.Second}} {
+	}{{&o.Refresh, 5 * time.Minute}, {&o.Call, profiles.ReadWait}, {&o.Pause, time.Second}} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}

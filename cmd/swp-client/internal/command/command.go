@@ -150,7 +150,7 @@ accepted: a remark says so, and "confirmed":false in JSON.`,
 	p.StringVar(&f.ca, "ca", "", "PEM `file` with the authorities that vouch for servers")
 	p.StringVar(&f.expect, "expect", "", "`identity` that the server must have, instead of a certificate for its host name")
 	p.BoolVar(&f.asJSON, "json", false, "print JSON")
-	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "for connecting, and for each answer")
+	p.DurationVar(&f.timeout, "timeout", profiles.AnswerWait, "for connecting, and for each answer")
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "say which identity is used")
 	p.StringVar(&f.traceparent, "traceparent", "", "W3C trace `context` to join (default $TRACEPARENT)")
 	p.StringVar(&f.tracestate, "tracestate", "", "W3C trace `state` beside it (default $TRACESTATE)")
