@@ -121,7 +121,7 @@ var rules = []rule{
 	{"internal/bridge/mcpclient", []string{"internal/backoff", "profiles", "profiles/mcpmap", "profiles/rpc"}, nil, "an MCP client, over as many connections as it takes: no SDK, no store, no transport"},
 	{"internal/bridge/a2afront", []string{"internal/backoff", "internal/bridge/a2abinding", "internal/memory", "profiles", "profiles/a2a", "profiles/agdisc", "profiles/mcpmap", "e1"}, nil, "A2A clients over HTTP: no SDK, no store, no transport; mcpmap is what reads JSON-RPC"},
 	{"internal/bridge/sdlfront", []string{"frame", "internal/fair", "internal/memory", "profiles", "profiles/sdl", "sdl", "sdl/canonical"}, []string{"github.com/coder/websocket"}, "A2A-SDL without SWP: no SDK, no store, no transport"},
-	{"internal/bridge/upstream", []string{"internal/memory"}, nil, "HTTP servers that the configuration names, for whatever is posted to them"},
+	{"internal/bridge/upstream", []string{"internal/memory", "profiles"}, nil, "HTTP servers that the configuration names, for whatever is posted to them; of profiles only the times of work"},
 	{"internal/bridge/mcpheader", []string{"internal/bridge/upstream", "profiles/mcpmap"}, nil, "the headers of MCP, for both of its ends"},
 	{"internal/bridge/mcphttp", []string{"internal/backoff", "internal/fair", "internal/memory", "internal/bridge/mcpheader", "internal/bridge/upstream", "profiles", "profiles/mcpmap", "e1"}, nil, "MCP over Streamable HTTP: no SDK, no store, no transport"},
 	{"internal/bridge/a2ajson", []string{"internal/jsonobject", "internal/bridge/a2abinding"}, nil, "the members of A2A that decide whose a task is"},

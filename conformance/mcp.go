@@ -45,7 +45,7 @@ func pocProfiles(s *stage) ([]*profiles.Profile, error) {
 
 // mapping makes a Mapping with one server behind it, or none.
 func (s *stage) mapping(server mcpmap.Server) *mcpmap.Mapping {
-	opts := mcpmap.Options{CallTimeout: never, CallLimit: never, LongIdle: never, SessionGrace: never}
+	opts := mcpmap.Options{CallTimeout: never, LongIdle: never, SessionGrace: never}
 	if server != nil {
 		opts.Backend, _ = mcpmap.NewTable(map[string]mcpmap.Server{"server": server}, "server") // cannot fail
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // A2AAgent is an agent of A2A 1.0 at a URL.
@@ -37,7 +39,7 @@ func (s *SlipA2A) check(p *problems, key string, absent bool) {
 }
 
 // defaultAgent has the defaults of an entry.
-var defaultAgent = A2AAgent{Calls: 64, Streams: 256, Timeout: 5 * time.Minute, Retention: 30 * 24 * time.Hour}
+var defaultAgent = A2AAgent{Calls: 64, Streams: 256, Timeout: profiles.WorkWait, Retention: 30 * 24 * time.Hour}
 
 // Header is the headers of the agent.
 func (a *A2AAgent) Header() http.Header {
@@ -79,8 +81,9 @@ func (c *Config) checkAgents(p *problems) {
 				p.add(key+"."+k, "is %d, want 1 to %d", n, MaxTasks)
 			}
 		}
-		if a.Timeout <= 0 || a.Retention <= 0 {
-			p.add(key, "timeout and retention are durations above 0, such as 5m")
+		checkTimeout(p, key+".timeout", a.Timeout)
+		if a.Retention <= 0 {
+			p.add(key+".retention", "is 0, want a duration above 0, such as 720h")
 		}
 		if a.Deadline <= 0 && p.isSet(key+".deadline") {
 			p.add(key+".deadline", "is 0, want a duration above 0, such as 5m; without it a2a.deadline holds")

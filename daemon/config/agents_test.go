@@ -28,7 +28,7 @@ func TestAgentsAtAURLAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]A2AAgent{
-		"plain": {URL: "http://127.0.0.1:8080/a2a", Calls: 64, Streams: 256, Timeout: 5 * time.Minute, Retention: 720 * time.Hour},
+		"plain": {URL: "http://127.0.0.1:8080/a2a", Calls: 64, Streams: 256, Timeout: 10 * time.Minute, Retention: 720 * time.Hour},
 		"full": {
 			URL: "https://example.org/agents/full", Binding: "rest", Card: "https://example.org/card.json",
 			Headers: map[string]string{"x-tenant": "t", "AUTHORIZATION": "Bearer x"}, Calls: 1, Streams: 1024,
@@ -85,7 +85,7 @@ func TestOP05BadAgentsAreRefused(t *testing.T) {
 		"a header twice":    {agent + ", headers: {X-A: x, x-a: y}}}}\n", `is set twice`},
 		"no calls":          {agent + ", calls: 0}}}\n", `a2a.agents.a.calls: is 0, want 1 to 1024`},
 		"too many":          {agent + ", streams: 1025}}}\n", `a2a.agents.a.streams: is 1025`},
-		"no patience":       {agent + ", timeout: 0s}}}\n", `a2a.agents.a: timeout and retention`},
+		"no patience":       {agent + ", timeout: 0s}}}\n", `a2a.agents.a.timeout: is 0s, want`},
 		"no deadline":       {agent + ", deadline: 0s}}}\n", `a2a.agents.a.deadline: is 0`},
 		"another":           {agent + ", retries: 1}}}\n", `a2a.agents.a.retries`},
 		"SLIP, no mismatch": {"slip: {a2a: {a: {required: true}}}\n", `slip.a2a.a.mismatch: missing`},

@@ -39,7 +39,11 @@ func (c *Config) checkWorkers(p *problems) {
 			checkCommand(p, key+".command", w.Command)
 			checkProgram(p, key, w.Args, w.Env, w.Dir)
 			c.checkNodes(p, key+".nodes", w.Nodes)
+			if p.isSet(key + ".timeout") {
+				p.add(key+".timeout", "is for a url; a command may be silent until the deadline of its task")
+			}
 		default:
+			checkTimeout(p, key+".timeout", w.Timeout)
 			for _, k := range []string{"args", "env", "dir", "nodes"} {
 				if p.isSet(key + "." + k) {
 					p.add(key+"."+k, "is for a command; remove it")
@@ -97,9 +101,7 @@ func (c *Config) checkBackends(p *problems) {
 				p.addItem(key+".repeatable", i, "%.200q is not in methods", method)
 			}
 		}
-		if b.Timeout <= 0 {
-			p.add(key+".timeout", "is 0, want a duration above 0, such as 60s")
-		}
+		checkTimeout(p, key+".timeout", b.Timeout)
 	}
 }
 

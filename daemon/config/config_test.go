@@ -79,7 +79,7 @@ log: {level: debug, format: text}
 	want.MCP.Servers = map[string]MCPServer{"a": {
 		Command: "/bin/sh", Args: []string{"-c", "true"},
 		Env: map[string]string{"PORT": "8080", "DEBUG": "true", "TEXT": "x"},
-		Dir: "/", Timeout: time.Minute, Idle: 90 * time.Second, SessionIdle: 24 * time.Hour, MaxChildren: 64, Nodes: NodesActive, Default: true,
+		Dir: "/", Timeout: 10 * time.Minute, Idle: 90 * time.Second, SessionIdle: 24 * time.Hour, MaxChildren: 64, Nodes: NodesActive, Default: true,
 	}}
 	want.Freshness = Freshness{Owner: "s1", Skew: 30 * time.Second, Required: true}
 	want.Limits.FrameBytes, want.Limits.PayloadBytes, want.Limits.FrameRate, want.Limits.Idle = 1<<20, 4096, 0, time.Minute
@@ -207,7 +207,7 @@ func TestEnvironmentOverridesTheFile(t *testing.T) {
 			{Address: Address{transport.Addr{Transport: "quic", Host: "127.0.0.1", Port: 3}}},
 		},
 		Size(1 << 20), Size(1 << 20), 7,
-		MCPServer{Command: "sh", Args: []string{"a", "b"}, Env: map[string]string{"TOKEN": "12345"}, Dir: "/", Timeout: time.Minute, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64, Nodes: NodesActive},
+		MCPServer{Command: "sh", Args: []string{"a", "b"}, Env: map[string]string{"TOKEN": "12345"}, Dir: "/", Timeout: 10 * time.Minute, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64, Nodes: NodesActive},
 		"warn",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -21,8 +21,8 @@ import (
 const maxFile = 1 << 20
 
 var (
-	defaultWorker  = A2AWorker{Dir: "/", Tasks: 4, Nodes: NodesActive}
-	defaultBackend = RPCBackend{Timeout: time.Minute}
+	defaultWorker  = A2AWorker{Dir: "/", Timeout: profiles.WorkWait, Tasks: 4, Nodes: NodesActive}
+	defaultBackend = RPCBackend{Timeout: profiles.WorkWait}
 	defaultCard    = AgentCard{MaxAge: 5 * time.Minute}
 )
 

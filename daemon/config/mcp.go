@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/slimwire/swp/profiles"
 )
 
 // MCP are the servers of profile 1.
@@ -25,17 +27,20 @@ type MCPServer struct {
 	Headers     map[string]string `yaml:"headers"`        // of every request, such as credentials
 	HeadersFrom map[string]string `yaml:"headers_from"`   // files that hold values, read for each request
 	Timeout     time.Duration     `yaml:"timeout"`        // without a message of a call
-	Idle        time.Duration     `yaml:"idle"`
-	SessionIdle time.Duration     `yaml:"session_idle"`
-	Lifetime    time.Duration     `yaml:"lifetime"` // 0 = no end
-	MaxChildren int               `yaml:"max_children"`
-	Nodes       string            `yaml:"nodes"` // where children run: NodesActive or NodesAll
-	Default     bool              `yaml:"default"`
-	Hints       Hints             `yaml:"hints"`
+
+	Timeouts map[string]time.Duration `yaml:"timeouts"` // the same for the calls of a tool
+
+	Idle        time.Duration `yaml:"idle"`
+	SessionIdle time.Duration `yaml:"session_idle"`
+	Lifetime    time.Duration `yaml:"lifetime"` // 0 = no end
+	MaxChildren int           `yaml:"max_children"`
+	Nodes       string        `yaml:"nodes"` // where children run: NodesActive or NodesAll
+	Default     bool          `yaml:"default"`
+	Hints       Hints         `yaml:"hints"`
 }
 
 // defaultServer has the defaults of an entry.
-var defaultServer = MCPServer{Dir: "/", Timeout: time.Minute, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64, Nodes: NodesActive}
+var defaultServer = MCPServer{Dir: "/", Timeout: profiles.WorkWait, Idle: 10 * time.Minute, SessionIdle: 24 * time.Hour, MaxChildren: 64, Nodes: NodesActive}
 
 // resolveServers makes the paths absolute.
 func (c *Config) resolveServers(dir string) {
@@ -75,8 +80,15 @@ func (c *Config) checkServers(p *problems) {
 			s.checkCommand(p, key)
 			c.checkNodes(p, key+".nodes", s.Nodes)
 		}
-		if s.Idle <= 0 || s.SessionIdle <= 0 || s.Timeout <= 0 {
-			p.add(key, "idle, session_idle and timeout are durations above 0, such as 10m")
+		if s.Idle <= 0 || s.SessionIdle <= 0 {
+			p.add(key, "idle and session_idle are durations above 0, such as 10m")
+		}
+		checkTimeout(p, key+".timeout", s.Timeout)
+		for _, tool := range slices.Sorted(maps.Keys(s.Timeouts)) {
+			checkTimeout(p, key+".timeouts."+tool, s.Timeouts[tool])
+			if strings.Contains(tool, "*") {
+				p.add(key+".timeouts", "%.200q is a pattern, want the name of a tool in full", tool)
+			}
 		}
 		if s.Default && first != "" {
 			p.add(key+".default", "is true for %s too; one server at most is the default", first)
@@ -87,13 +99,20 @@ func (c *Config) checkServers(p *problems) {
 	}
 }
 
+// checkTimeout refuses a timeout that ends every call at once, or that is above profiles.MostWork.
+func checkTimeout(p *problems, key string, d time.Duration) {
+	if d <= 0 || d > profiles.MostWork {
+		p.add(key, "is %v, want a duration above 0 and at most %v, such as 10m", d, profiles.MostWork)
+	}
+}
+
 func (s *MCPServer) checkCommand(p *problems, key string) {
 	checkCommand(p, key+".command", s.Command)
 	checkProgram(p, key, s.Args, s.Env, s.Dir)
 	if s.MaxChildren < 1 {
 		p.add(key+".max_children", "is %d, want at least 1", s.MaxChildren)
 	}
-	for _, k := range []string{"headers", "headers_from", "timeout"} {
+	for _, k := range []string{"headers", "headers_from"} {
 		if p.isSet(key + "." + k) {
 			p.add(key+"."+k, "is for a url; remove it")
 		}

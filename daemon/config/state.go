@@ -35,6 +35,7 @@ type A2AWorker struct {
 	Schema   string            `yaml:"schema"`   // JSON Schema of the input, a file
 	Tasks    int               `yaml:"tasks"`    // at once; more wait
 	Nodes    string            `yaml:"nodes"`    // where processes run: NodesActive or NodesAll
+	Timeout  time.Duration     `yaml:"timeout"`  // of a URL, without a line of a task
 	Deadline time.Duration     `yaml:"deadline"` // of its tasks without one
 	Hints    Hints             `yaml:"hints"`
 }

@@ -58,12 +58,12 @@ telemetry: {otlp: "http://127.0.0.1:4318"}
 	want.A2A.Workers = map[string]A2AWorker{
 		"summarise": {
 			Kinds: List{"text.summarise"}, Command: "sh", Args: []string{"-c", "true"}, Env: map[string]string{"PORT": "8080"},
-			Dir: "/", Schema: filepath.Join(d, "a.crt"), Tasks: 4, Nodes: NodesActive, Deadline: 5 * time.Minute,
+			Dir: "/", Schema: filepath.Join(d, "a.crt"), Timeout: 10 * time.Minute, Tasks: 4, Nodes: NodesActive, Deadline: 5 * time.Minute,
 		},
-		"post": {Kinds: List{"text.a", "text.b"}, Dir: "/", URL: "https://example.org/tasks", Tasks: 1, Nodes: NodesActive},
+		"post": {Kinds: List{"text.a", "text.b"}, Dir: "/", URL: "https://example.org/tasks", Timeout: 10 * time.Minute, Tasks: 1, Nodes: NodesActive},
 	}
 	want.RPC = RPC{ReplayWindow: 10 * time.Minute, Backends: map[string]RPCBackend{
-		"demo": {URL: "http://127.0.0.1:1/rpc", Methods: List{"demo.echo", "demo.fail"}, Repeatable: List{"demo.echo"}, Timeout: time.Minute},
+		"demo": {URL: "http://127.0.0.1:1/rpc", Methods: List{"demo.echo", "demo.fail"}, Repeatable: List{"demo.echo"}, Timeout: 10 * time.Minute},
 	}}
 	want.Events.Retention = 0
 	want.Telemetry.OTLP = "http://127.0.0.1:4318"

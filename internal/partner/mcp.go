@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -82,6 +83,10 @@ func (s *server) Do(x *mcpmap.Exchange) {
 		}
 	}()
 }
+
+// Timeout implements mcpmap.Timed: the owner of the server says at the partner how long its calls
+// may take, and the link notices a partner that is gone.
+func (s *server) Timeout(*mcpmap.Message) time.Duration { return profiles.BehindWork }
 
 // Connect implements mcpmap.Server. The session at the partner is opened by the
 // first request.

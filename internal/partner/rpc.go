@@ -16,8 +16,9 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// callTime is the time limit of a call without a deadline.
-const callTime = time.Hour
+// callTime is the time limit of a call without a deadline: the partner, whose method it is, has its
+// own limit, and the link notices a partner that is gone.
+const callTime = profiles.BehindWork
 
 // ownMethods is the prefix of the methods of this project. Repeating one that is forwarded
 // is harmless; a test of profiles/all checks that.

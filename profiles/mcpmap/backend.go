@@ -1,10 +1,12 @@
 package mcpmap
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 )
@@ -31,6 +33,45 @@ type Server interface {
 	// Connect opens a conversation of the legacy era. It does not wait;
 	// Counterpart.Ended reports later errors.
 	Connect(client Counterpart) (Conversation, error)
+}
+
+// Timed is a Server whose owner says how long a call may be without a message.
+type Timed interface {
+	// Timeout returns the time for a request. m is valid until it returns.
+	Timeout(m *Message) time.Duration
+}
+
+// Timeouts are a Timed: the time for a request, and for the calls of some tools another one.
+type Timeouts struct {
+	Each  time.Duration // default profiles.WorkWait
+	Tools map[string]time.Duration
+}
+
+// Timeout implements Timed.
+func (t *Timeouts) Timeout(m *Message) time.Duration {
+	if m.Is(MethodToolsCall) {
+		if of, ok := t.Tools[string(m.Tool())]; ok {
+			return of
+		}
+	}
+	return cmp.Or(t.Each, profiles.WorkWait)
+}
+
+// Longest returns the longest of the times.
+func (t *Timeouts) Longest() time.Duration {
+	longest := cmp.Or(t.Each, profiles.WorkWait)
+	for _, of := range t.Tools {
+		longest = max(longest, of)
+	}
+	return longest
+}
+
+// timeout returns the time without a message for a request to a server. The server may be nil.
+func (m *Mapping) timeout(server Server, msg *Message) time.Duration {
+	if timed, ok := server.(Timed); ok {
+		return timed.Timeout(msg)
+	}
+	return m.opts.CallTimeout
 }
 
 // Conversation is the server's end of a legacy session. Its methods do not wait and may be

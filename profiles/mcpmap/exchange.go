@@ -35,7 +35,8 @@ type Exchange struct {
 	req        *profiles.Request
 	w          profiles.Responder
 	began      time.Time
-	limit      time.Duration
+	timeout    time.Duration // without a message
+	limit      time.Duration // altogether
 	long       bool
 	key        string
 	initialize bool
@@ -62,7 +63,7 @@ type Exchange struct {
 
 // newExchange holds a request of a session, or of none, to a server. msg is its outline.
 // Until the call of watch the octets of the request stay valid.
-func (m *Mapping) newExchange(c *conn, s *serverSession, target string, req *profiles.Request, msg *Message) (*Exchange, error) {
+func (m *Mapping) newExchange(c *conn, s *serverSession, target string, server Server, req *profiles.Request, msg *Message) (*Exchange, error) {
 	ms, bounded, err := profiles.Uvarint(req.Extensions, profiles.ExtDeadline)
 	if err != nil {
 		return nil, err
@@ -80,12 +81,12 @@ func (m *Mapping) newExchange(c *conn, s *serverSession, target string, req *pro
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now, timeout := time.Now(), m.timeout(server, msg)
 	x := &Exchange{
 		Message: msg.On(held.Payload),
 		m:       m, conn: c, session: s, target: target, list: listOf(msg), req: held, w: w,
 		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), uses: 1,
-		window: window, began: now, touched: now, limit: m.opts.CallLimit,
+		window: window, began: now, touched: now, timeout: timeout, limit: profiles.WholeWork(timeout),
 	}
 	if bounded && ms < uint64(x.limit.Milliseconds()) {
 		x.limit = time.Duration(ms) * time.Millisecond
@@ -107,7 +108,7 @@ func (x *Exchange) watch() {
 		if x.long {
 			x.stays = profiles.OnDraining(x.req.Session, func() { x.abandon(nil, errDraining) })
 		} else {
-			x.timer = time.AfterFunc(min(x.m.opts.CallTimeout, x.limit), x.late)
+			x.timer = time.AfterFunc(min(x.timeout, x.limit), x.late)
 		}
 	}
 	x.mu.Unlock()
@@ -438,20 +439,18 @@ func (x *Exchange) unpin() {
 	}
 }
 
-// late ends an exchange without a message for too long, or that has taken too long in total
-// (ABUSE §1: 60 s without a message of that call, renewed by progress, at most 1 h). While
-// the client is being asked something, another timeout applies.
+// late ends an exchange without a message for too long, or that has taken too long in total.
+// While the client is being asked something, another timeout applies.
 func (x *Exchange) late() {
-	opts := &x.m.opts
-	patience := opts.CallTimeout
+	patience := x.timeout
 	if x.session != nil && x.session.asking() {
-		patience = opts.LongIdle
+		patience = max(patience, x.m.opts.LongIdle)
 	}
 	x.mu.Lock()
 	now := time.Now()
 	left := min(patience-now.Sub(x.touched), x.limit-now.Sub(x.began))
 	if left > 0 && !x.over {
-		x.timer.Reset(min(left, opts.CallTimeout))
+		x.timer.Reset(min(left, x.timeout))
 		x.mu.Unlock()
 		return
 	}

@@ -46,8 +46,9 @@ type Options struct {
 	// nothing.
 	Access profiles.Access
 
-	CallTimeout time.Duration // without a message of a call, default 60 s
-	CallLimit   time.Duration // of a call altogether, default 1 h
+	// CallTimeout is how long a call may be without a message, unless its Server is Timed;
+	// default profiles.WorkWait. Altogether it may take profiles.WholeWork of that.
+	CallTimeout time.Duration
 	LongIdle    time.Duration // while a client is being asked, default 10 min
 
 	// SessionGrace is how long a legacy session outlives its connection, default
@@ -67,8 +68,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.CallTimeout, time.Minute)
-	orDefault(&o.CallLimit, time.Hour)
+	orDefault(&o.CallTimeout, profiles.WorkWait)
 	orDefault(&o.LongIdle, 10*time.Minute)
 	orDefault(&o.SessionGrace, time.Minute)
 	orDefault(&o.MaxSessions, 1024)

@@ -72,7 +72,7 @@ func (m *Mapping) request(c *conn, req *profiles.Request, msg *Message) error {
 	case msg.Is(MethodInitialize):
 		return m.open(c, req, msg, server, name, false)
 	case msg.Modern():
-		x, err := m.newExchange(c, nil, name, req, msg)
+		x, err := m.newExchange(c, nil, name, server, req, msg)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ type serverSession struct {
 	peer     *profiles.Peer // who has opened it
 	identity string         // of peer
 	target   string
+	server   Server
 	hidden   bool // its id was never sent: it ends with its connection
 	conv     Conversation
 	ctx      context.Context
@@ -58,7 +59,7 @@ type message struct {
 // open starts a session with its first request.
 func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Server, name string, hidden bool) error {
 	s := &serverSession{
-		m: m, id: rand.Text(), used: time.Now(), peer: req.Peer(), identity: req.Identity(), target: name, hidden: hidden, home: c,
+		m: m, id: rand.Text(), used: time.Now(), peer: req.Peer(), identity: req.Identity(), target: name, server: server, hidden: hidden, home: c,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := m.admit(s); err != nil {
@@ -187,7 +188,7 @@ func (s *serverSession) named(id string) bool {
 
 // request passes a request of the client to the conversation.
 func (s *serverSession) request(c *conn, req *profiles.Request, msg *Message) error {
-	x, err := s.m.newExchange(c, s, s.target, req, msg)
+	x, err := s.m.newExchange(c, s, s.target, s.server, req, msg)
 	if err != nil {
 		return err
 	}

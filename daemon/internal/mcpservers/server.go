@@ -60,6 +60,7 @@ func (s *server) runs(conf *config.MCPServer) bool {
 // backing is a server of either kind.
 type backing interface {
 	mcpmap.Server
+	mcpmap.Timed
 	Close(ctx context.Context) error
 	Retire(ctx context.Context) error
 }
@@ -140,6 +141,16 @@ func (p *place) Do(x *mcpmap.Exchange) {
 	}
 	defer leave()
 	one.peers().Do(x)
+}
+
+// Timeout implements mcpmap.Timed.
+func (p *place) Timeout(m *mcpmap.Message) time.Duration {
+	one, leave := p.enter()
+	if one == nil {
+		return p.one.peers().Timeout(m)
+	}
+	defer leave()
+	return one.peers().Timeout(m)
 }
 
 // Connect implements mcpmap.Server.

@@ -287,6 +287,7 @@ func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 	}
 	return mcpstdio.Config{
 		Name: name, Command: p.Command, Args: p.Args, Env: p.Env, Path: p.Path, Dir: p.Dir, Groups: p.Groups, Place: p.Place, Memory: s.memory,
+		Timeouts:    mcpmap.Timeouts{Each: c.Timeout, Tools: c.Timeouts},
 		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
 		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: part.ChildGrace,
 		Observe: s.observe,

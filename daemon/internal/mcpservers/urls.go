@@ -11,6 +11,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/bridge/mcphttp"
+	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 // backend returns the MCP server at a URL.
@@ -19,7 +20,7 @@ func (s *Servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, e
 		return nil, err
 	}
 	return mcphttp.NewBackend(mcphttp.BackendOptions{
-		Name: name, URL: c.URL, Headers: headersOf(c), Timeout: c.Timeout, SessionIdle: c.SessionIdle, Memory: s.memory,
+		Name: name, URL: c.URL, Headers: headersOf(c), Timeouts: mcpmap.Timeouts{Each: c.Timeout, Tools: c.Timeouts}, SessionIdle: c.SessionIdle, Memory: s.memory,
 		Trouble: func(err error) {
 			s.log.Warn("request to a server failed", zap.String("server", name), zap.Error(err))
 			s.troubles.Note(name, "a request failed: "+err.Error())

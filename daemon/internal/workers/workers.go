@@ -22,6 +22,7 @@ import (
 	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/bridge/worker"
 	"github.com/slimwire/swp/internal/memory"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 )
@@ -196,7 +197,7 @@ func (w *Workers) build(name string, c *config.A2AWorker) (*hand, error) {
 
 func (w *Workers) worker(name string, c *config.A2AWorker, h *hand) (a2a.Worker, error) {
 	if c.URL != "" {
-		h.client = upstream.New(upstream.Options{Calls: c.Tasks, Memory: w.memory}) // as many connections as tasks, so that no task waits for another
+		h.client = upstream.New(upstream.Options{Silence: c.Timeout, Total: profiles.WholeWork(profiles.MostWork), Calls: c.Tasks, Memory: w.memory}) // as many connections as tasks, so that no task waits for another
 		return worker.NewHTTP(h.client, c.URL)
 	}
 	program := part.Program(c.Command, c.Args, c.Env, c.Dir, w.groups)

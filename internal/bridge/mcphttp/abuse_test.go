@@ -335,7 +335,7 @@ func TestGW09BadServersCostTheCallAndNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts := mcphttp.BackendOptions{MaxMessage: limit}
 			if tt.late {
-				opts.Timeout = time.Second
+				opts.Timeouts.Each = time.Second
 			}
 			if p := fails(t, opts, tt.serve); p.Code != -32603 || p.Data.Code != tt.code || p.Data.Retryable {
 				t.Errorf("%+v, want %s", p, tt.code)
@@ -371,7 +371,7 @@ func TestGW09HeadersOfOneOctetASecondEndTheCall(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { _ = ln.Close(); conns.Wait() })
-	s := behind(t, nil, mcphttp.BackendOptions{URL: "http://" + ln.Addr().String(), Timeout: 200 * time.Millisecond})
+	s := behind(t, nil, mcphttp.BackendOptions{URL: "http://" + ln.Addr().String(), Timeouts: mcpmap.Timeouts{Each: 200 * time.Millisecond}})
 	c := s.dial("alice")
 	for _, request := range []string{stateless(`1`, "tools/list", ""), initializeRequest} {
 		if p := problemOf(t, c.in("", request).Octets); p.Code != -32603 || !strings.Contains(p.Message, "too long") {

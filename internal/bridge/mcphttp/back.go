@@ -44,10 +44,13 @@ type BackendOptions struct {
 	// peers. May be nil.
 	Headers func() (http.Header, error)
 
-	// Timeout is how long the server may take for the next message of a call, the
-	// head of a response included, unless a question to the client is open; and
-	// for every message that is not a call. Default 60 s.
-	Timeout time.Duration
+	// Timeouts are how long the server may take for the next message of a call, the
+	// head of a response included, unless a question to the client is open.
+	Timeouts mcpmap.Timeouts
+
+	// Brief is how long the server may take for a message that is not a call; default 60 s, or
+	// Timeouts.Each if that is less.
+	Brief time.Duration
 
 	// Idle is how long a stream without a request may be silent. A comment of
 	// the server counts. Default 10 min.
@@ -71,7 +74,8 @@ type BackendOptions struct {
 }
 
 func (o BackendOptions) withDefaults() BackendOptions {
-	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Timeouts.Each = cmp.Or(o.Timeouts.Each, profiles.WorkWait)
+	o.Brief = cmp.Or(o.Brief, min(time.Minute, o.Timeouts.Each))
 	o.Idle = cmp.Or(o.Idle, 10*time.Minute)
 	o.SessionIdle = cmp.Or(o.SessionIdle, 24*time.Hour)
 	o.MaxMessage = cmp.Or(o.MaxMessage, 8<<20)
@@ -90,7 +94,7 @@ func (o *BackendOptions) validate() error {
 	switch {
 	case o.Name == "" || strings.Contains(o.Name, "/"):
 		return fmt.Errorf("mcphttp: name %q, want one without a slash", o.Name)
-	case o.Timeout < 0 || o.Idle < 0 || o.SessionIdle < 0:
+	case o.Timeouts.Each < 0 || o.Brief < 0 || o.Idle < 0 || o.SessionIdle < 0:
 		return fmt.Errorf("mcphttp: %s: a duration is negative", o.Name)
 	case o.MaxMessage < 1 || o.MaxCalls < 1 || o.MaxStreams < 1:
 		return fmt.Errorf("mcphttp: %s: a bound is negative", o.Name)
@@ -157,11 +161,12 @@ func NewBackend(opts BackendOptions) (*Backend, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+	longest := opts.Timeouts.Longest()
 	b := &Backend{
 		opts: opts, places: [2]fair.Shares{fair.NewShares(opts.MaxCalls), fair.NewShares(opts.MaxStreams)}, idle: make(chan struct{}), sessions: make(map[*backSession]struct{}),
-		calls:   upstream.New(upstream.Options{Silence: opts.Idle, Calls: opts.MaxCalls, Memory: opts.Memory, MaxBody: opts.MaxMessage}),
+		calls:   upstream.New(upstream.Options{Silence: max(opts.Idle, longest), Total: profiles.WholeWork(max(opts.Idle, longest)), Calls: opts.MaxCalls, Memory: opts.Memory, MaxBody: opts.MaxMessage}),
 		streams: upstream.New(upstream.Options{Silence: opts.Idle, Total: forever, Calls: opts.MaxStreams, Memory: opts.Memory, MaxBody: opts.MaxMessage, MaxLines: math.MaxInt64}),
-		brief:   upstream.New(upstream.Options{Silence: opts.Timeout, Calls: opts.MaxCalls, Memory: opts.Memory, MaxBody: opts.MaxMessage}),
+		brief:   upstream.New(upstream.Options{Silence: opts.Brief, Calls: opts.MaxCalls, Memory: opts.Memory, MaxBody: opts.MaxMessage}),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil
@@ -178,6 +183,12 @@ func (b *Backend) Stats() BackendStats {
 		InFlight: b.flights, Sessions: len(b.sessions),
 		Noise: b.stats.noise.Load(), Dropped: b.stats.dropped.Load(), Failed: b.stats.failed.Load(),
 	}
+}
+
+// Timeout implements mcpmap.Timed. It is above the timeout of a call, which the Backend ends itself
+// because it knows why.
+func (b *Backend) Timeout(m *mcpmap.Message) time.Duration {
+	return b.opts.Timeouts.Timeout(m) * 3 / 2
 }
 
 // Do implements mcpmap.Server.

@@ -31,6 +31,7 @@ type backCall struct {
 	key      string // of the id
 	progress string // of the progress token, or ""
 	long     bool   // without a timeout
+	timeout  time.Duration
 	trace    profiles.Trace
 
 	ctx   context.Context
@@ -42,7 +43,7 @@ type backCall struct {
 func newBackCall(b *Backend, x *mcpmap.Exchange, s *backSession, who string, long bool) *backCall {
 	c := &backCall{
 		b: b, x: x, who: who, session: s, msg: x.Message.On(bytes.Clone(x.Message.Octets())),
-		key: x.Key(), progress: mcpmap.TokenKey(x.Message.ProgressToken()), long: long,
+		timeout: b.opts.Timeouts.Timeout(&x.Message), key: x.Key(), progress: mcpmap.TokenKey(x.Message.ProgressToken()), long: long,
 		trace: profiles.TraceOf(x.Context()),
 	}
 	for _, p := range x.Params() {
@@ -152,7 +153,7 @@ func (c *backCall) post(sent func()) error {
 // heard renews the time that the server has.
 func (c *backCall) heard() {
 	if c.timer != nil {
-		c.timer.Reset(c.b.opts.Timeout)
+		c.timer.Reset(c.timeout)
 	}
 }
 
@@ -164,7 +165,7 @@ func (c *backCall) quiet() {
 	case c.session != nil && c.session.asks.Load() > 0:
 		c.heard()
 	default:
-		c.stop(fmt.Errorf("%w: %v", errQuiet, c.b.opts.Timeout))
+		c.stop(fmt.Errorf("%w: %v", errQuiet, c.timeout))
 	}
 }
 
@@ -203,12 +204,12 @@ func (c *backCall) answer(r *upstream.Response) error {
 const maxRefusal = 64 << 10
 
 // document reads a body that is one JSON document. That of a subscription may go on without an end, so it
-// ends with its first object, for which the server has Timeout.
+// ends with its first object, for which the server has Brief.
 func (c *backCall) document(r *upstream.Response) ([]byte, error) {
 	if !c.long {
 		return r.Body()
 	}
-	timeout := c.b.opts.Timeout
+	timeout := c.b.opts.Brief
 	defer time.AfterFunc(timeout, func() { c.stop(fmt.Errorf("%w: %v", errQuiet, timeout)) }).Stop()
 	var first json.RawMessage
 	err := json.NewDecoder(io.LimitReader(r, maxRefusal)).Decode(&first)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/mcpheader"
 	"github.com/slimwire/swp/internal/bridge/upstream"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -94,7 +95,8 @@ func (b *Backend) ask() (backEra, error) {
 // probed sends a question of our own and returns the response, with the session
 // that came with it.
 func (b *Backend) probed(body string) (m mcpmap.Message, session string, err error) {
-	ctx, cancel := context.WithTimeoutCause(b.ctx, b.opts.Timeout, fmt.Errorf("%w: %v", errQuiet, b.opts.Timeout))
+	patience := min(profiles.QuestionWait, b.opts.Brief)
+	ctx, cancel := context.WithTimeoutCause(b.ctx, patience, fmt.Errorf("%w: %v", errQuiet, patience))
 	defer cancel()
 	var question mcpmap.Message
 	_ = question.Scan([]byte(body)) // of our own
@@ -160,7 +162,7 @@ const leaveTime = 5 * time.Second
 // leave ends a session at the server, as far as that can be done in time. Its
 // answer changes nothing.
 func (b *Backend) leave(session, version string) {
-	ctx, cancel := context.WithTimeout(context.Background(), min(leaveTime, b.opts.Timeout))
+	ctx, cancel := context.WithTimeout(context.Background(), min(leaveTime, b.opts.Brief))
 	defer cancel()
 	h, err := b.header(mcpheader.JSON)
 	if err != nil {

@@ -231,7 +231,7 @@ func (s *backSession) postLetter(l *letter) {
 	if l.sent != nil {
 		defer l.sent()
 	}
-	ctx, cancel := context.WithTimeoutCause(s.ctx, s.b.opts.Timeout, fmt.Errorf("%w: %v", errQuiet, s.b.opts.Timeout))
+	ctx, cancel := context.WithTimeoutCause(s.ctx, s.b.opts.Brief, fmt.Errorf("%w: %v", errQuiet, s.b.opts.Brief))
 	defer cancel()
 	status, err := s.postOctets(ctx, l.octets)
 	switch {

@@ -257,7 +257,7 @@ func TestTheServerIsNotLateWhileTheClientIsAsked(t *testing.T) {
 			<-answers
 			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":\"thanks\"}\n\n", p.msg.ID())
 		}
-	}), mcphttp.BackendOptions{Timeout: 3 * time.Second})
+	}), mcphttp.BackendOptions{Timeouts: mcpmap.Timeouts{Each: 3 * time.Second}})
 	c := s.dial("alice")
 	session := c.open(mcpmap.Events{Request: func(a *mcpmap.Asked) {
 		time.AfterFunc(4*time.Second, func() { // longer than the server may take

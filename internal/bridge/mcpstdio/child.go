@@ -29,13 +29,11 @@ const (
 	maxAhead = 16
 
 	// stuckTime is how long a child may leave a line unread before it counts as
-	// stuck and is stopped; and how long the client of a session may leave notifications
-	// unread, for which the child waits, before the call ends.
+	// stuck and is stopped.
 	stuckTime = time.Minute
 
-	// shareTime is the same for a client of a shared child: the clients of other requests wait
-	// for the same output. A peer that has taken that long gets no such time for hastyTime.
-	shareTime = time.Second
+	// A peer for which a shared child has waited for profiles.SharedWait gets no such time for
+	// hastyTime.
 	hastyTime = time.Minute
 )
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/slimwire/swp/internal/bridge/proc"
 	"github.com/slimwire/swp/internal/memory"
+	"github.com/slimwire/swp/profiles"
+	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
 // Config describes one server. It comes from the operator; nothing that a peer
@@ -52,7 +54,9 @@ type Config struct {
 	SessionIdle time.Duration // of a session without a message until it is ended, default 24 h
 	Lifetime    time.Duration // after which a child gets nothing new and is stopped when idle, default none
 	Grace       time.Duration // between SIGTERM and SIGKILL, default 5 s
-	ProbeTime   time.Duration // to learn the era of the server, default 30 s
+	ProbeTime   time.Duration // to learn the era of the server, default profiles.ProbeWait
+
+	Timeouts mcpmap.Timeouts // of calls
 
 	// MaxLine bounds a message of a child, in octets. Default 8 MiB.
 	MaxLine int
@@ -98,13 +102,13 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Idle, 10*time.Minute)
 	orDefault(&c.SessionIdle, 24*time.Hour)
 	orDefault(&c.Grace, 5*time.Second)
-	orDefault(&c.ProbeTime, 30*time.Second)
+	orDefault(&c.ProbeTime, profiles.ProbeWait)
 	orDefault(&c.MaxLine, 8<<20)
 	if c.Memory == nil {
 		c.Memory = memory.New(256 << 20)
 	}
 	orDefault(&c.minBackoff, time.Second)
-	orDefault(&c.discover, 5*time.Second)
+	orDefault(&c.discover, profiles.DiscoverWait)
 	if c.Observe == nil {
 		c.Observe = func(Event) {}
 	}

@@ -133,7 +133,7 @@ func (p *pool) pace(c *child, f *flight) bool {
 	if err := f.x.Pace(atOnce); !errors.Is(err, context.Canceled) {
 		return true // there is room, or the request has ended, and Notify decides
 	}
-	patience := stuckTime
+	patience := profiles.UnreadWait
 	if p.conv == nil {
 		patience = p.patience(f.who)
 	}
@@ -157,7 +157,7 @@ func (p *pool) patience(who string) time.Duration {
 	if time.Since(p.slow[profiles.Link(who)]) < hastyTime {
 		return 0
 	}
-	return shareTime
+	return profiles.SharedWait
 }
 
 // tooSlow records that a peer has used up the patience of a shared child.

@@ -123,6 +123,9 @@ func (s *Server) Pool() fair.Pool {
 	return s.children.Pool("processes of " + s.cfg.Name)
 }
 
+// Timeout implements mcpmap.Timed.
+func (s *Server) Timeout(m *mcpmap.Message) time.Duration { return s.cfg.Timeouts.Timeout(m) }
+
 // Do implements mcpmap.Server.
 func (s *Server) Do(x *mcpmap.Exchange) { s.shared.do(x, nil) }
 

@@ -32,13 +32,14 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/memory"
+	"github.com/slimwire/swp/profiles"
 )
 
 // Options configure a Client. The zero value is ready for use.
 type Options struct {
 	Dial    time.Duration // to connect, TLS included; default 10 s
 	Silence time.Duration // for each message of a call; default 60 s
-	Total   time.Duration // of a call; default 1 h
+	Total   time.Duration // of a call; default profiles.WholeWork of Silence
 
 	Calls    int   // at once, default 256; above it Post fails with ErrBusy
 	MaxBody  int   // octets of a body read whole, default 8 MiB
@@ -65,7 +66,7 @@ const idleConn = time.Second
 func (o Options) withDefaults() Options {
 	orDefault(&o.Dial, 10*time.Second)
 	orDefault(&o.Silence, time.Minute)
-	orDefault(&o.Total, time.Hour)
+	orDefault(&o.Total, profiles.WholeWork(o.Silence))
 	orDefault(&o.Calls, 256)
 	orDefault(&o.MaxBody, 8<<20)
 	orDefault(&o.MaxLine, 8<<20)
