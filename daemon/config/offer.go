@@ -3,8 +3,12 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
+
+// SessionOperations are patterns of the operations that an MCP client needs for a session with a server.
+var SessionOperations = List{"server/discover", "initialize", "ping", "notifications/**"}
 
 // ParseOffer reads PROFILE:NAME as a rule that lets a partner use what has the name: an MCP
 // server with all its tools, or one tool SERVER/TOOL; the kinds of an agent; a method, a topic, an
@@ -18,7 +22,7 @@ func ParseOffer(text string) (PartnerRule, error) {
 	server, _, tool := strings.Cut(name, "/")
 	switch {
 	case profile == "mcp" && tool:
-		r.Operation = List{"server/discover", "initialize", "ping", "notifications/**", "tools/list", "tools/call"}
+		r.Operation = append(slices.Clone(SessionOperations), "tools/list", "tools/call")
 		r.Name = List{server, name}
 	case profile == "mcp":
 		r.Name = append(r.Name, name+"/**")

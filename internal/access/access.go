@@ -26,6 +26,15 @@ type Rule struct {
 	Profile   []string // empty matches everything
 	Operation []string // empty matches everything
 	Name      []string // empty matches everything
+
+	// Implied are further operations on names that the rule allows in its profiles.
+	Implied []Implied
+}
+
+// Implied are operations on names.
+type Implied struct {
+	Operation []string // empty matches everything
+	Name      []string // empty matches everything
 }
 
 // Agents lets identities use agent_ids.
@@ -66,7 +75,10 @@ type rule struct {
 	source                   Rule
 	caller                   patterns
 	profile, operation, name patterns
+	implied                  []implied
 }
+
+type implied struct{ operation, name patterns }
 
 type agents struct {
 	source Agents
@@ -101,6 +113,16 @@ func New(o Options) (*Policy, error) {
 			if *list.to, err = compileAll(list.texts); err != nil {
 				return nil, fmt.Errorf("access: rules[%d].%s%w", i, list.key, err)
 			}
+		}
+		for _, source := range source.Implied {
+			var more implied
+			if more.operation, err = compileAll(source.Operation); err == nil {
+				more.name, err = compileAll(source.Name)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("access: rules[%d]: implied%w", i, err)
+			}
+			r.implied = append(r.implied, more)
 		}
 		if err := p.rules.add(source.Identity, r); err != nil {
 			return nil, fmt.Errorf("access: rules[%d].identity%w", i, err)
@@ -188,7 +210,7 @@ func (p *Policy) AllowedSome(identity, profile, operation, beginning string) boo
 	}
 	who := profiles.For(identity)
 	for r := range p.rules.of(profiles.Link(identity)) {
-		if r.is(who) && r.profile.orAll(profile) && r.operation.orAll(operation) && r.name.someOrAll(beginning) {
+		if r.is(who) && r.some(profile, operation, beginning) {
 			return true
 		}
 	}
@@ -219,7 +241,30 @@ func (p *Policy) about(identity, profile, name string) (list []Rule) {
 func (r *rule) is(who string) bool { return len(r.caller) == 0 || who != "" && r.caller.match(who) }
 
 func (r *rule) allows(profile, operation, name string) bool {
-	return r.profile.orAll(profile) && r.operation.orAll(operation) && r.name.orAll(name)
+	if !r.profile.orAll(profile) {
+		return false
+	}
+	return r.operation.orAll(operation) && r.name.orAll(name) ||
+		len(r.implied) > 0 && r.implies(operation, func(names patterns) bool { return names.orAll(name) })
+}
+
+// some is allows for some name with a beginning.
+func (r *rule) some(profile, operation, beginning string) bool {
+	if !r.profile.orAll(profile) {
+		return false
+	}
+	return r.operation.orAll(operation) && r.name.someOrAll(beginning) ||
+		len(r.implied) > 0 && r.implies(operation, func(names patterns) bool { return names.someOrAll(beginning) })
+}
+
+// implies reports whether an operation is implied on names that named selects.
+func (r *rule) implies(operation string, named func(patterns) bool) bool {
+	for i := range r.implied {
+		if r.implied[i].operation.orAll(operation) && named(r.implied[i].name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Reaches reports whether a rule allows the identity to do anything in a profile on name,

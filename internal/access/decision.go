@@ -55,6 +55,9 @@ func (p *Policy) decide(identity, profile, operation string, named func(patterns
 			Rule: r.number, Identity: !p.rules.matches(e, link), For: !r.is(who), Profile: !r.profile.orAll(profile),
 			Operation: !r.operation.orAll(operation), Name: !named(r.name),
 		}
+		if (m.Operation || m.Name) && r.implies(operation, named) {
+			m.Operation, m.Name = false, false
+		}
 		switch {
 		case m == Miss{Rule: r.number}:
 			if d.Rule < 0 {

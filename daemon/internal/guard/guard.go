@@ -167,7 +167,11 @@ func NewPolicy(a *config.Access, now time.Time) (*access.Policy, error) {
 		o.Deny = append(o.Deny, access.Denial{Identity: d.Identity, For: d.For})
 	}
 	for _, r := range a.Rules {
-		o.Rules = append(o.Rules, access.Rule{Identity: r.Identity, For: r.For, Profile: r.Profile, Operation: r.Operation, Name: r.Name})
+		rule := access.Rule{Identity: r.Identity, For: r.For, Profile: r.Profile, Operation: r.Operation, Name: r.Name}
+		if err := implySession(&rule); err != nil {
+			return nil, err
+		}
+		o.Rules = append(o.Rules, rule)
 	}
 	for _, r := range a.Agents {
 		o.Agents = append(o.Agents, access.Agents{Identity: r.Identity, AgentIDs: r.AgentIDs})

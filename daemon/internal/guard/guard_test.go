@@ -2,6 +2,7 @@ package guard
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,4 +48,66 @@ func TestHeldBackEventsAreSaidOnceAMinute(t *testing.T) {
 			t.Errorf("%d event_types are remembered, want at most %d", n, maxHeldBack)
 		}
 	})
+}
+
+// A rule for a tool alone is enough for a client that calls it.
+func TestARuleForAToolImpliesTheSession(t *testing.T) {
+	for name, row := range map[string]struct {
+		rule     config.AccessRule
+		may, not []string // OPERATION NAME
+	}{
+		"tools of a server": {
+			config.AccessRule{Operation: config.List{"tools/call"}, Name: config.List{"files/read*"}},
+			[]string{"tools/call files/read_file", "initialize files", "ping files", "notifications/initialized files", "server/discover files", "tools/list files"},
+			[]string{"tools/call files/write", "resources/read files", "prompts/list files", "initialize other", "tools/list filesystem", "initialize file", "logging/setLevel files"},
+		},
+		"a tool of a partner's server": {
+			config.AccessRule{Profile: config.List{"mcp"}, Operation: config.List{"tools/*"}, Name: config.List{"east/files/read"}},
+			[]string{"tools/call east/files/read", "initialize east/files", "tools/list east/files"},
+			[]string{"tools/call east/files/write", "initialize east/other", "initialize files"},
+		},
+		"every operation on tools": {
+			config.AccessRule{Profile: config.List{"mc*"}, Name: config.List{"files/**"}},
+			[]string{"tools/call files/a/b", "initialize files", "tools/list files"},
+			[]string{"initialize other"},
+		},
+		"tools of every server": {
+			config.AccessRule{Operation: config.List{"tools/call"}, Name: config.List{"*/read"}},
+			[]string{"tools/call a/read", "initialize a", "tools/list b"}, []string{"tools/call a/write", "initialize a/b/c"},
+		},
+		"names across servers": {
+			config.AccessRule{Operation: config.List{"tools/call"}, Name: config.List{"fi**read"}},
+			[]string{"tools/call files/read", "initialize files", "initialize five/files"}, []string{"initialize other"},
+		},
+		"prompts": {
+			config.AccessRule{Operation: config.List{"prompts/get"}, Name: config.List{"files"}},
+			[]string{"prompts/get files", "prompts/list files", "initialize files"}, []string{"tools/list files", "initialize other", "tools/call files/read"},
+		},
+		"a name that is no tool": {
+			config.AccessRule{Operation: config.List{"tools/call"}, Name: config.List{"files"}}, nil, []string{"initialize files", "tools/list files", "tools/call files/read"},
+		},
+		"another profile": {
+			config.AccessRule{Profile: config.List{"rpc"}, Name: config.List{"files/read"}}, nil, []string{"initialize files", "tools/list files"},
+		},
+		"a use of no session": {
+			config.AccessRule{Operation: config.List{"ping"}, Name: config.List{"files"}}, []string{"ping files"}, []string{"initialize files"},
+		},
+	} {
+		row.rule.Identity = config.List{"spiffe://a.example/x"}
+		policy, err := NewPolicy(&config.Access{Rules: []config.AccessRule{row.rule}}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want, list := range map[bool][]string{true: row.may, false: row.not} {
+			for _, request := range list {
+				operation, on, _ := strings.Cut(request, " ")
+				if got := policy.Allowed("spiffe://a.example/x", "mcp", operation, on); got != want {
+					t.Errorf("%s: %s is allowed: %v", name, request, got)
+				}
+			}
+		}
+		if policy.Allowed("spiffe://a.example/y", "mcp", "initialize", "files") {
+			t.Errorf("%s: another identity is allowed", name)
+		}
+	}
 }
