@@ -159,7 +159,7 @@ func (d *decoder) object(key string, n *yaml.Node, v reflect.Value, depth int) {
 		case name == "<<":
 			d.add(join(key, name), "merging mappings is not supported; write the keys out")
 		default:
-			d.add(join(key, name), "unknown key%s", suggest(name, fields))
+			d.add(join(key, name), "unknown key%s", suggest(key, name, fields))
 		}
 	}
 }
@@ -362,7 +362,10 @@ func join(key, name string) string {
 
 // suggest names the known key one typing error away from name, or the one that is compared
 // with a hint of that name, or all keys.
-func suggest(name string, fields map[string]int) string {
+func suggest(key, name string, fields map[string]int) string {
+	if name == "mcpServers" && (key == "" || key == "mcp") { // as the files of MCP clients have it
+		return "; swpd has the same entries below mcp.servers"
+	}
 	names := slices.Sorted(maps.Keys(fields))
 	if item := policyhint.Item(name); slices.Contains(names, item) {
 		return "; did you mean " + item + "?"

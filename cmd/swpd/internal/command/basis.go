@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/internal/plain"
 )
@@ -26,7 +27,7 @@ func basisOf(file string) basis {
 	if file != "" {
 		return b
 	}
-	if s := runsHere(); s != nil && s.Config != "" {
+	if s := runsWith(""); s != nil && s.Config != "" {
 		b.Other, b.whose = s.Config, "the swpd that runs here has another"
 		return b
 	}
@@ -36,9 +37,20 @@ func basisOf(file string) basis {
 	return b
 }
 
-// runsHere returns the status of the swpd with the data directory of the built-in configuration, or nil.
-func runsHere() *daemon.Status {
-	at, err := new(server).find("")
+// runningBasis returns the basis of answers about the swpd that runs here. An answer by another
+// configuration would be wrong.
+func runningBasis() (basis, error) {
+	for _, file := range []string{"", defaultFile} {
+		if s := runsWith(file); s != nil {
+			return basis{Config: s.Config}, nil
+		}
+	}
+	return basis{}, cli.Usagef("explain: no swpd runs with the default data directory or with ./%s, so the rules that denied are not known: name the configuration of the swpd that wrote the lines with --config FILE, or in SWPD_CONFIG", defaultFile)
+}
+
+// runsWith returns the status of the swpd that runs with the data directory of a configuration, or nil.
+func runsWith(file string) *daemon.Status {
+	at, err := new(server).find(file)
 	if err != nil {
 		return nil
 	}

@@ -58,6 +58,7 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 	as := cmd.Flags().String("as", "", "print the rights of an `identity`")
 	caller := cmd.Flags().String("for", "", "with --as, on behalf of a `caller` that the identity asserts")
 	data := cmd.Flags().Bool("data", false, "also read the whole store and its artifacts, and fail if something is damaged; swpd must not run")
+	strict := cmd.Flags().Bool("strict", false, "fail if there is a warning, such as that of a rule for an unknown operation or name")
 	may := cmd.Flags().Bool("may", false, "with --as, answer whether it may do PROFILE OPERATION NAME")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -73,6 +74,9 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *data && (*may || cmd.Flags().Changed("as")) {
 			return cli.Usagef("check: --data has no effect with --as")
+		}
+		if *strict && (*may || cmd.Flags().Changed("as")) {
+			return cli.Usagef("check: --strict has no effect with --as")
 		}
 		identity, err := onBehalf(*as, *caller)
 		if err != nil {
@@ -112,16 +116,21 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 			read = &n
 		}
 		if *asJSON {
-			return printJSON(cmd.OutOrStdout(), struct {
+			err = printJSON(cmd.OutOrStdout(), struct {
 				*check.Plan
 				Other string              `json:"other_config,omitempty"`
 				Data  *daemon.Transferred `json:"data,omitempty"`
 			}{plan, by.Other, read})
+		} else {
+			err = printPlan(cmd.OutOrStdout(), plan, by)
+			if err == nil && read != nil {
+				err = printTransferred(cmd.OutOrStdout(), *read, "data: all of it can be read", false)
+			}
 		}
-		if err := printPlan(cmd.OutOrStdout(), plan, by); err != nil || read == nil {
-			return err
+		if n := len(plan.Warnings); err == nil && *strict && n > 0 {
+			err = &exitError{exitUsage, fmt.Errorf("check --strict: %d of the lines above are warnings; correct them, or check without --strict", n)}
 		}
-		return printTransferred(cmd.OutOrStdout(), *read, "data: all of it can be read", false)
+		return err
 	}
 	return cmd
 }

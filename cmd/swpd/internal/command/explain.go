@@ -27,16 +27,25 @@ it or the lack of a rule, and the entry that would allow this request and nothin
 For a refusal by a partner print the question for the partner's operator, and for a
 refused certificate the reason and the remedy in the line. Other lines are ignored.
 
-The rules are those of the current configuration, which may have changed since the line
-was written. The exit code is 1 if no line is about a denial.`,
+The rules are those of --config; without it those of the swpd that runs with the default
+data directory, or with swpd.yaml in the working directory. The built-in configuration is used only if that swpd runs with it.
+The rules may have changed since the line was written. The exit code is 1 if no line is about a denial.`,
 		Example: `  grep denied swpd.log | swpd explain --config swpd.yaml
+  grep denied swpd.log | swpd explain
   journalctl -u swpd -o cat | swpd explain --config swpd.yaml --json
   swpd explain '{"msg":"denied","peer":"spiffe://example.org/agents/planner","profile":"rpc","operation":"call","name":"x"}'`,
 	}
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON, one object a line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := load(*file)
+		by := basis{Config: *file}
+		if *file == "" {
+			var err error
+			if by, err = runningBasis(); err != nil {
+				return err
+			}
+		}
+		c, err := load(by.Config)
 		if err != nil {
 			return err
 		}
@@ -44,7 +53,7 @@ was written. The exit code is 1 if no line is about a denial.`,
 		if len(args) > 0 {
 			from = strings.NewReader(strings.Join(args, "\n"))
 		}
-		return explainLines(cmd.OutOrStdout(), c, basisOf(*file), from, *asJSON)
+		return explainLines(cmd.OutOrStdout(), c, by, from, *asJSON)
 	}
 	return cmd
 }
