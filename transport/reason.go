@@ -1,9 +1,11 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -53,6 +55,25 @@ func NewSecurityEvent(transport, addr string, err error) SecurityEvent {
 		ev.Identity, ev.Issuer = refused.Identity, refused.Issuer
 	}
 	return ev
+}
+
+// LinkFailed reports whether the link ended a handshake that this end has begun: the peer is away, or the time
+// or the connection ended before the peer has shown anything wrong. That is no SecurityEvent.
+func LinkFailed(err error) bool {
+	switch ReasonOf(err) {
+	case ReasonTimeout:
+		return true
+	case ReasonHandshake:
+	default:
+		return false
+	}
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded, net.ErrClosed} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op != "remote error" && op.Op != "local error" // those are alerts of TLS
 }
 
 // ReasonOf classifies the error that ended a handshake.

@@ -19,7 +19,8 @@ import (
 
 // Options configure a listener or a dialler. The zero value is usable.
 type Options struct {
-	// OnSecurity is told of each handshake that failed. Many goroutines call it
+	// OnSecurity is told of each handshake that failed, of a dialler unless the link has failed
+	// (transport.LinkFailed). Many goroutines call it
 	// at once and it must not block. It may be nil.
 	OnSecurity func(transport.SecurityEvent)
 
@@ -119,7 +120,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 	if err != nil {
 		// A peer that accepts this side and closes at once may be faster than this return.
 		err = cause(err)
-		if ctx.Err() == nil && !is[*transport.CloseError](err) {
+		if ctx.Err() == nil && !is[*transport.CloseError](err) && !transport.LinkFailed(shaken(err)) {
 			opts.OnSecurity(transport.NewSecurityEvent("quic", addr, shaken(err)))
 		}
 		return nil, fmt.Errorf("quicconn: dial %s: %w", addr, err)

@@ -7,7 +7,6 @@ package tlsconn
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,8 +18,8 @@ import (
 
 // Options configure a listener or a dialler. The zero value is usable.
 type Options struct {
-	// OnSecurity is called for each failed handshake, and for each connection whose records
-	// fail authentication later. Many goroutines call it at once and it must not block. It
+	// OnSecurity is called for each failed handshake, of a dialler unless the link has failed
+	// (transport.LinkFailed), and for each connection whose records fail authentication later. Many goroutines call it at once and it must not block. It
 	// may be nil.
 	OnSecurity func(transport.SecurityEvent)
 
@@ -82,7 +81,7 @@ func Dial(ctx context.Context, addr string, policy *transport.Policy, opts Optio
 	peer, err := shake(ctx, conn, raw, policy)
 	if err != nil {
 		_ = tcp.Close()
-		if !errors.Is(err, context.Canceled) {
+		if !transport.LinkFailed(err) {
 			opts.OnSecurity(transport.NewSecurityEvent("tls", addr, err))
 		}
 		return nil, fmt.Errorf("tlsconn: dial %s: %w", addr, err)
