@@ -57,20 +57,22 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.add(d.credentials)
 	d.served = served.New(d.log)
 	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
+	reads := func(identity string) bool { return d.partners.Directory().Tells(identity) }
 	d.guard, err = guard.New(guard.Options{
 		Access: &d.config.Access, Asserts: d.config.Asserters(), HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running.Load() },
 		Changed: func(differs func(identity, server string) bool) {
 			d.served.Set().MCP.RulesChanged(differs)
 		},
-		Security: d.observer.Security,
+		Security: d.observer.Security, Farewells: entrances.NewFarewells(reads),
 	})
 	if err != nil {
 		return err
 	}
 	d.endpoints = &entrances.Endpoints{
 		Config: d.config, Log: d.log, Parts: &d.parts, Self: d.credentials.Identity, Observer: d.observer, Access: d.guard, Admit: d.memory.Admit, Memory: d.memory.Budget,
-		Proxies: entrances.NewProxies(d.config.Limits.Networks()),
-		Ask:     rpc.Acquaint, Handler: func(most time.Duration) { d.served.Set().SetHandler(most) },
+		Proxies:   entrances.NewProxies(d.config.Limits.Networks()),
+		Farewells: entrances.NewFarewells(reads),
+		Ask:       rpc.Acquaint, Handler: func(most time.Duration) { d.served.Set().SetHandler(most) },
 	}
 	d.listeners = entrances.NewListeners(entrances.Options{
 		Config: d.config, Log: d.log, Sockets: d.sockets, Credentials: d.credentials.Current, Endpoints: d.endpoints, Security: d.observer.Security, Keeper: d.guard,
@@ -174,7 +176,7 @@ func (d *daemon) makeBackends() error {
 		return err
 	}
 	d.partners = partners.New(partners.Options{
-		Config: d.config, Key: key, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
+		Config: d.config, Key: key, Records: d.state, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
 		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Forgotten: d.exchanges.ForgetPartner,
 		Removed: func(identities []string) { d.guard.Expel(identities, d.recheck) },
 	})

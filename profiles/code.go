@@ -32,6 +32,10 @@ const (
 	Internal Code = 255
 )
 
+// ErrorProfile is the id of the private profile of the error path (docs/profile-error-path.md). Endpoints serve
+// it, and no Registry has it.
+const ErrorProfile = 4096
+
 var aliases = [...]string{
 	"OK", "INVALID_FRAME", "FRAME_TOO_LARGE", "INVALID_UVARINT", "UNSUPPORTED_VERSION", "INVALID_ENVELOPE",
 	"MSG_ID_INVALID", "PAYLOAD_TOO_LARGE", "EXT_TOO_LARGE", "UNKNOWN_PROFILE", "SECURITY_POLICY",

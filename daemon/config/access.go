@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
@@ -65,10 +66,11 @@ type Denial struct {
 	For      List `yaml:"for"`      // callers that the peer asserts
 
 	// Of the denial of a partner: the key that denies, such as partners.acme.state, the reason,
-	// and when it begins.
-	Key  string    `yaml:"-"`
-	Why  string    `yaml:"-"`
-	From time.Time `yaml:"-"`
+	// the cause that the partner is told, and when it begins.
+	Key   string       `yaml:"-"`
+	Why   string       `yaml:"-"`
+	Cause causes.Cause `yaml:"-"`
+	From  time.Time    `yaml:"-"`
 }
 
 // RuleKey returns the key of element i of Rules.

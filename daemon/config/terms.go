@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/slimwire/swp/internal/causes"
 )
 
 // Values of partners.<name>.state.
@@ -137,7 +139,7 @@ func (c *Config) admit() {
 		if one.KeptOut() {
 			c.Access.Deny = append(c.Access.Deny, one.denial(name))
 		} else if !one.ValidUntil.IsZero() {
-			timed = append(timed, Denial{Identity: who, Key: key + ".valid_until", Why: one.ended(name), From: one.ValidUntil.Time})
+			timed = append(timed, Denial{Identity: who, Key: key + ".valid_until", Why: one.ended(name), Cause: causes.Ended, From: one.ValidUntil.Time})
 		}
 	}
 	slices.SortStableFunc(timed, func(a, b Denial) int { return cmp.Compare(a.From.UnixNano(), b.From.UnixNano()) })
@@ -149,7 +151,11 @@ func (p Partner) KeptOut() bool { return p.State == StateSuspended || p.State ==
 
 // denial is that of a partner that is suspended or revoked.
 func (p Partner) denial(name string) Denial {
-	return Denial{Identity: List{p.Identity}, Key: "partners." + name + ".state", Why: p.Barred(name, time.Time{})}
+	cause := causes.Suspended
+	if p.State == StateRevoked {
+		cause = causes.Revoked
+	}
+	return Denial{Identity: List{p.Identity}, Key: "partners." + name + ".state", Why: p.Barred(name, time.Time{}), Cause: cause}
 }
 
 // Withdrawn returns a copy in which the partners are suspended or revoked that their files suspend or

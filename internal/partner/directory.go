@@ -2,6 +2,7 @@ package partner
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -104,6 +105,18 @@ func (d *Directory) Asked(identity string) bool {
 		l.answered(nil)
 	}
 	return l != nil
+}
+
+// Refusal returns why a partner that is away refuses this endpoint, with the remedy; empty if that is not known.
+func (d *Directory) Refusal(partner string) string {
+	if l := d.find(partner); l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if refused, ok := errors.AsType[*refusedError](l.failure); ok && l.current == nil {
+			return refused.Error()
+		}
+	}
+	return ""
 }
 
 // Tells reports whether the partner of an identity is known to read the error path (profile 4096): its last

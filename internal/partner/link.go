@@ -193,7 +193,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		case up != nil && up.Session.Leaving().Err() == nil: // else changed is closed soon
 			l.watch(up)
 			return up, nil
-		case l.ctx.Err() != nil, failure != nil && time.Since(since) > l.opts.Wait:
+		case l.ctx.Err() != nil, failure != nil && (time.Since(since) > l.opts.Wait || lasts(failure)):
 			return nil, l.unreachable(failure)
 		}
 		if timeout == nil {
@@ -246,11 +246,11 @@ func (l *Link) away() time.Duration {
 
 // unreachable is the error for a message that was not sent.
 func (l *Link) unreachable(cause error) *profiles.Error {
-	text := "partner " + l.opts.Name + " cannot be reached now"
+	why := ""
 	if refused, ok := errors.AsType[*refusedError](cause); ok {
-		text += ": " + refused.Error()
+		why = ": " + refused.Error()
 	}
-	return profiles.LinkFault(profiles.DetailLinkDown, text, true, cause)
+	return profiles.LinkFault(profiles.DetailLinkDown, "partner "+l.opts.Name+" cannot be reached now"+why, true, cause)
 }
 
 // lost is the error for the caller of a message whose exchange on a session has failed with

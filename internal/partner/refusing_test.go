@@ -89,7 +89,8 @@ func (f *far) dial(context.Context, transport.Addr) (transport.Conn, error) {
 		near, far = transport.NewPipe(transport.PipeOptions{A: transporttest.Client, B: transporttest.Server, Multiplexed: f.reaction == "QUIC reset"})
 	}
 	if code := f.turns.Load(); code > 0 {
-		go func() { _ = far.Close(code - 1) }() // net.Pipe has no room for an alert
+		tells := &endpoint.Farewells{Reads: func(string) bool { return code > 1 }}
+		tells.Close(far, code-1, &profiles.Error{Code: profiles.SecurityPolicy, Text: "refused"})
 		return near, nil
 	}
 	f.ep.Attach(far)
@@ -213,6 +214,64 @@ func TestPR19ASessionThatEndsAtOnceSaysNothingOfWhatThePartnerServes(t *testing.
 					time.Sleep(3 * time.Minute)
 					if s := l.Status(); !s.Up {
 						t.Errorf("it is let in, and the status is %+v", s)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The matrix of refusals: each cause that has a code, over TLS by an Error and over QUIC by the code of the connection,
+// before and after a restart, reaches callers, status and the reasons of tasks and deliveries, with its remedy.
+func TestTheMatrixOfRefusals(t *testing.T) {
+	for _, row := range causes.All() {
+		if row.Code == 0 {
+			continue
+		}
+		for _, reaction := range []string{"close_notify", "QUIC reset"} {
+			t.Run(row.Name+"/"+reaction, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFar(t, reaction, []uint64{rpc.ProfileID})
+					var kept partner.Remembered
+					o := partner.Options{Remember: func(r partner.Remembered) { kept = r }}
+					l := f.link(o)
+					defer func() { l.Close() }()
+					if _, err := l.Ready(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					for _, when := range []string{"before a restart", "after a restart"} {
+						f.turns.Store(row.Code + 1)
+						if up := l.Now(); up != nil {
+							up.Session.Close(profiles.OK)
+						}
+						time.Sleep(time.Minute)
+						before := f.dialled.Load()
+						time.Sleep(10 * time.Minute)
+						if n := f.dialled.Load() - before; n < 15 || n > 50 {
+							t.Errorf("%s: %d connections in ten minutes", when, n)
+						}
+						var d partner.Directory
+						d.Set([]*partner.Link{l})
+						_, err := l.Ready(t.Context())
+						if err == nil {
+							t.Fatalf("%s: it is up", when)
+						}
+						s := l.Status()
+						if s.Up || s.Cause != row.Name || s.Failures == 0 {
+							t.Errorf("%s: status %+v", when, s)
+						}
+						words := row.Cause.Words("it", "this endpoint") + "; " + row.Remedy
+						for where, text := range map[string]string{"a caller": err.Error(), "status": s.Failure, "a delivery": d.Refusal("b")} {
+							if !strings.Contains(text, words) {
+								t.Errorf("%s: %s is told %q, want %q", when, where, text, words)
+							}
+						}
+						l.Close()
+						o.Remembered = kept
+						l = f.link(o)
+					}
+					if !kept.Answers || !slices.Contains(kept.Profiles, profiles.ErrorProfile) {
+						t.Errorf("it is remembered to serve %+v", kept)
 					}
 				})
 			})

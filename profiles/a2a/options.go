@@ -97,6 +97,10 @@ type Options struct {
 	// protocol; name is that of Refusal. It must not block. May be nil.
 	Wrong func(owner, name string, err error)
 
+	// Away returns why a partner that cannot be reached refuses this endpoint; empty if that is not
+	// known. It may be nil.
+	Away func(partner string) string
+
 	// Report is called with internal errors that no peer sees: errors and panics of
 	// Workers, a store that fails. It must not block. May be nil.
 	Report func(error)

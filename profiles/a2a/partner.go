@@ -157,7 +157,13 @@ func (dir *directory) waitLimit(t *task) (wait time.Duration, reason string) {
 		if a.barred != "" {
 			return 0, cutReason(reasonDenied + ": " + a.barred)
 		}
-		return dir.s.opts.Unreached - time.Since(a.left), reasonAway
+		reason = reasonAway
+		if dir.s.opts.Away != nil {
+			if why := dir.s.opts.Away(name); why != "" {
+				reason = cutReason(reasonAway + ": " + why)
+			}
+		}
+		return dir.s.opts.Unreached - time.Since(a.left), reason
 	}
 	return dir.s.limits.Load().Abandoned, reasonGone
 }

@@ -416,6 +416,7 @@ func (s *Set) info(opts Options) func(profiles.Session) rpc.Info {
 				info.Extensions[p.ID] = p.Extensions
 			}
 		}
+		info.Profiles = append(info.Profiles, rpc.ProfileInfo{ID: profiles.ErrorProfile, Types: []uint64{1}}) // the endpoint reads why a connection ends
 		return info
 	}
 }

@@ -88,7 +88,7 @@ func TestInfoNamesProfilesExtensionsAndTargets(t *testing.T) {
 	if err := json.Unmarshal(m.Result, &info); err != nil {
 		t.Fatal(err)
 	}
-	if info.Version != "v1" || len(info.Profiles) != len(set.Registry.All()) || !slices.Equal(info.Targets, []string{"db", "files"}) {
+	if info.Version != "v1" || len(info.Profiles) != len(set.Registry.All())+1 || info.Profiles[len(info.Profiles)-1].ID != profiles.ErrorProfile || !slices.Equal(info.Targets, []string{"db", "files"}) {
 		t.Errorf("info %+v", info)
 	}
 	for i, p := range set.Registry.All() {

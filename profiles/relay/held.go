@@ -51,7 +51,13 @@ func (s *Service) heldUp(partner, topic string) *Refusal {
 	defer s.mu.Unlock()
 	f := s.links[partner]
 	if f == nil {
-		return &Refusal{Code: profiles.RateLimitExceeded.Alias(), Message: "partner " + partner + " cannot be reached now"}
+		why := ""
+		if s.opts.Away != nil {
+			if why = s.opts.Away(partner); why != "" {
+				why = ": " + why
+			}
+		}
+		return &Refusal{Code: profiles.RateLimitExceeded.Alias(), Message: "partner " + partner + " cannot be reached now" + why}
 	}
 	return f.held[topic]
 }

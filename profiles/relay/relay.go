@@ -188,6 +188,10 @@ type Options struct {
 	// name is the topic here, or at the partner. It must not block. May be nil.
 	Wrong func(partner, publisher, operation, name string, err error)
 
+	// Away returns why a partner that cannot be reached refuses this endpoint; empty if that is not
+	// known. It may be nil.
+	Away func(partner string) string
+
 	// Refused is called for a delivery that a partner, or an endpoint behind it, has refused
 	// for good. topic is the one here. It must not block. May be nil.
 	Refused func(partner, publisher, topic string, refusal Refusal)

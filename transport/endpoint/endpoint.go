@@ -258,8 +258,9 @@ func (e *Endpoint) admit(conn transport.Conn, payer string) *Session {
 	if refused || e.draining ||
 		len(e.sessions) >= opts.Bounds.Connections ||
 		e.identities[who] >= opts.Bounds.ConnectionsPerIdentity {
+		draining := e.draining
 		e.mu.Unlock()
-		_ = conn.Close(uint64(profiles.RateLimitExceeded))
+		opts.turnAway(conn, draining)
 		opts.Observer.Refused(conn.Peer())
 		return nil
 	}

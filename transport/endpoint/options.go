@@ -88,6 +88,13 @@ type Options struct {
 	// LongOf returns the same of long exchanges; 0 and nil mean Bounds.LongExchanges.
 	LongOf func(identity string) int
 
+	// Farewells tell peers why their connection is not served. Nil: only QUIC has a code for that.
+	Farewells *Farewells
+
+	// Draining is the code for a connection that comes while the endpoint drains, for peers that Farewells
+	// know. 0: the code of a full endpoint.
+	Draining uint64
+
 	// Admit is called before a connection is served. An error closes the connection with
 	// RateLimitExceeded. Nil admits all.
 	Admit func() error

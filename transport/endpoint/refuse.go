@@ -61,7 +61,7 @@ func (l *lane) answerRefusal(profile *profiles.Profile, req *profiles.Request, a
 		if req.ProfileID == ErrorProfile || !l.s.opts.ErrorFrames && !needsErrorFrame(profile, req) && !l.mustTell(fault) {
 			return false
 		}
-		answer = errorFrame(&req.Envelope, fault, &l.s.opts.Envelope)
+		answer = errorFrame(&req.Envelope, fault, 0, &l.s.opts.Envelope)
 	}
 	if len(answer.MsgID) == 0 {
 		answer.MsgID = req.MsgID

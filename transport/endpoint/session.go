@@ -77,9 +77,10 @@ type Session struct {
 	expiry   *time.Timer // of the certificate of the peer; nil without one
 	closed   sync.Once
 	draining atomic.Bool
-	lapsed   atomic.Bool // the certificate has expired
-	heard    atomic.Bool // the peer of the only stream has half-closed it
-	arrived  atomic.Bool // a message has arrived since the last call of Arrived
+	lapsed   atomic.Bool   // the certificate has expired
+	said     atomic.Uint64 // the code with which the peer closes the connection, as it has said; 0: none
+	heard    atomic.Bool   // the peer of the only stream has half-closed it
+	arrived  atomic.Bool   // a message has arrived since the last call of Arrived
 }
 
 func newSession(e *Endpoint, conn transport.Conn, id uint64, payer string) *Session {
@@ -132,7 +133,7 @@ func (s *Session) Close(code profiles.Code) {
 // close ends the session at once. The code and cause of the first call stay.
 func (s *Session) close(code profiles.Code, cause error) {
 	s.closed.Do(func() {
-		s.cancel(cause)
+		s.cancel(s.ending(cause))
 		_ = s.conn.Close(uint64(code))
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/part"
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -31,6 +32,9 @@ type Endpoints struct {
 	Proxies    *Proxies
 	InFlightOf func(identity string) int // for peers with another bound of requests in flight
 
+	// Farewells tell partners why their connections are not served.
+	Farewells *endpoint.Farewells
+
 	// Handler is called with a changed time limit of handlers.
 	Handler func(time.Duration)
 
@@ -45,6 +49,7 @@ func (e *Endpoints) Options(errorFrames bool) endpoint.Options {
 	o.Identity, o.Registry, o.Observer, o.Tracer, o.Access = e.Self, e.Registry, e.Observer, e.Tracer, e.Access
 	o.Recorder, o.Admit, o.Memory, o.InFlightOf, o.ErrorFrames = e.Recorder, e.Admit, e.Memory, e.InFlightOf, errorFrames
 	o.Reserved, o.Ask, o.Callers = true, e.Ask, true
+	o.Farewells, o.Draining = e.Farewells, causes.Draining.Code()
 	return o
 }
 
@@ -113,4 +118,9 @@ func boundedBy(c *config.Config) endpoint.Options {
 		o.Freshness.Owner = endpoint.FreshnessS1
 	}
 	return o
+}
+
+// NewFarewells returns Farewells to the peers that read an Error of profile 4096 at any time.
+func NewFarewells(reads func(identity string) bool) *endpoint.Farewells {
+	return &endpoint.Farewells{Reads: reads}
 }

@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // ReasonDenied is the reason of a security event: the access rules deny the
@@ -57,7 +59,10 @@ func (g *Guard) Deny(identity string) error {
 // may have, or whose certificate the present trust anchors refuse, and returns the reason. A
 // new connection is refused after it is recorded for RecheckAll (part.Connections): its
 // handshake may have verified the peer before a change, and have ended after it.
-func (g *Guard) Refuse(conn transport.Conn) error {
+func (g *Guard) Refuse(conn transport.Conn) error { return g.refuse(conn, g.tells) }
+
+// refuse is Refuse. tells is nil for a connection that has a session: then nothing but the session writes.
+func (g *Guard) refuse(conn transport.Conn, tells *endpoint.Farewells) error {
 	identity := conn.Peer().Identity
 	err := g.Deny(identity)
 	switch {
@@ -68,7 +73,7 @@ func (g *Guard) Refuse(conn transport.Conn) error {
 	case err == nil:
 		return g.distrust(conn)
 	}
-	g.HangUp(conn, err)
+	g.hangUp(conn, ReasonDenied, err, tells)
 	return err
 }
 
@@ -81,28 +86,38 @@ func (g *Guard) distrust(conn transport.Conn) error {
 	}
 	err := c.Recheck()
 	if err != nil {
-		g.hangUp(conn, transport.ReasonUntrusted, err)
+		g.hangUp(conn, transport.ReasonUntrusted, err, nil)
 	}
 	return err
 }
 
 // HangUp closes a connection whose peer is no longer admitted, and logs that.
-func (g *Guard) HangUp(conn transport.Conn, why error) { g.hangUp(conn, ReasonDenied, why) }
+func (g *Guard) HangUp(conn transport.Conn, why error) { g.hangUp(conn, ReasonDenied, why, nil) }
 
-// hangUp closes a connection for security reasons and logs that.
-func (g *Guard) hangUp(conn transport.Conn, reason string, why error) {
+// hangUp closes a connection for security reasons and logs that. A partner is told the cause: it has proved its
+// key.
+func (g *Guard) hangUp(conn transport.Conn, reason string, why error, tells *endpoint.Farewells) {
 	peer := conn.Peer()
 	g.security(transport.SecurityEvent{
 		Transport: peer.Transport, Addr: peer.Addr, Identity: peer.Identity, Reason: reason, Err: why,
 	})
-	_ = conn.Close(uint64(profiles.SecurityPolicy))
+	code, fault := uint64(profiles.SecurityPolicy), errNotLetIn
+	if barred, ok := errors.AsType[*barredError](why); ok && barred.cause != causes.None {
+		code, fault = barred.cause.Code(), profiles.Errorf(profiles.SecurityPolicy, "%s", barred.cause)
+	}
+	if reason != ReasonDenied {
+		tells = nil // the trust in the key has ended
+	}
+	tells.Close(conn, code, fault)
 }
+
+var errNotLetIn = &profiles.Error{Code: profiles.SecurityPolicy, Text: "the identity is not let in"}
 
 // RecheckAll closes the connections whose peers are no longer trusted or admitted. It
 // returns how many stay and how many were closed.
 func (g *Guard) RecheckAll(open []transport.Conn) (kept, closed int) {
 	for _, conn := range open {
-		if g.Refuse(conn) != nil {
+		if g.refuse(conn, nil) != nil {
 			closed++
 		} else {
 			kept++

@@ -4,7 +4,6 @@
 package guard
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,9 +18,11 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 // Guard has the access rules in force, and logs denials. Profiles ask it; a reload replaces
@@ -33,6 +34,7 @@ type Guard struct {
 	running  func() *config.Config
 	changed  func(differs func(identity, server string) bool)
 	security func(transport.SecurityEvent)
+	tells    *endpoint.Farewells
 	denials  *prometheus.CounterVec
 	denied   denials
 	held     heldBack
@@ -59,7 +61,18 @@ type Options struct {
 
 	// Security is called for closed connections.
 	Security func(transport.SecurityEvent)
+
+	// Farewells tell a partner that is not let in why. Nil: only QUIC has a code for that.
+	Farewells *endpoint.Farewells
 }
+
+// barredError is why a partner is not let in.
+type barredError struct {
+	cause causes.Cause
+	why   string
+}
+
+func (e *barredError) Error() string { return e.why }
 
 // ruling is a compiled policy with the keys and reasons for its decisions.
 type ruling struct {
@@ -87,7 +100,7 @@ func newRuling(a *config.Access, asserts []string, now time.Time) (*ruling, erro
 	denials := a.DeniedAt(now)
 	for _, d := range denials {
 		if d.Why != "" {
-			r.barred[d.Identity[0]] = errors.New(d.Why)
+			r.barred[d.Identity[0]] = &barredError{d.Cause, d.Why}
 		}
 	}
 	r.denied = len(denials)
@@ -101,7 +114,7 @@ func New(o Options) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		running: o.Running, changed: o.Changed, record: func(string, string, string, string) {}, security: o.Security, denied: denials{log: o.Log.Named(boundlog.Denied)},
+		running: o.Running, changed: o.Changed, record: func(string, string, string, string) {}, security: o.Security, tells: o.Farewells, denied: denials{log: o.Log.Named(boundlog.Denied)},
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_denials_total", Help: "What the access rules denied to peers that are let in.",
 		}, []string{"profile"}),

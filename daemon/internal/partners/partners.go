@@ -37,6 +37,7 @@ import (
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/quicconn"
@@ -65,6 +66,8 @@ type Partners struct {
 	shut   bool
 
 	captured map[string][]string // warnings about local names, by partner
+
+	memory memory
 }
 
 // Options configure Partners.
@@ -97,6 +100,9 @@ type Options struct {
 	// Key is the secret of the pseudonyms of callers. It is kept for good.
 	Key []byte
 
+	// Records keep what partners are remembered to serve.
+	Records store.Records
+
 	// Taken is called when the partners change: a name that was local may now belong to a
 	// partner.
 	Taken func(config.Partners)
@@ -117,6 +123,7 @@ func New(o Options) *Partners {
 	return &Partners{
 		o: o, log: o.Log.Named(boundlog.Session), conf: make(config.Partners), links: make(map[string]*partner.Link),
 		dialling: make(map[bool]*endpoint.Endpoint), agents: agdisc.NewPartners(), audit: o.Log.Named(boundlog.Security), refusals: newRefusals(), wrongs: newWrongs(),
+		memory: memory{records: o.Records, log: o.Log.Named(boundlog.Session), kept: make(map[string]partner.Remembered), versions: make(map[string]uint64), next: make(map[string][]byte)},
 	}
 }
 
@@ -148,7 +155,7 @@ func (p *Partners) Of(name string) (string, bool) {
 // looked up first.
 func (p *Partners) Offer(o *all.Options) error {
 	o.Partner, o.Partners = p.directory.Asked, p.directory.Names
-	o.A2A.Refused, o.A2A.Wrong = p.refusedTask, p.wrongTask
+	o.A2A.Refused, o.A2A.Wrong, o.A2A.Away = p.refusedTask, p.wrongTask, p.directory.Refusal
 	o.MCP.Backend = &partner.Backend{
 		Local: p.o.Local, Directory: &p.directory,
 		Client: func(s profiles.Session) *mcpmap.Client { return p.o.Served.Set().MCP.Client(s) },
@@ -158,6 +165,7 @@ func (p *Partners) Offer(o *all.Options) error {
 	o.TOOLDISC.Partner, o.TOOLDISC.Partners, o.TOOLDISC.Withheld = p.directory.Knows, p.directory.RefreshTools, p.directory.Withholds
 	o.Relay.Behind, o.Relay.Partner, o.Relay.Across = p.Split, p.directory.NameOf, p.directory.Across
 	o.Relay.Wrong, o.Relay.Refused, o.Relay.Carries = p.wrongDelivery, p.refusedDelivery, p.directory.Carries
+	o.Relay.Away = p.directory.Refusal
 	local := o.RPC.Resolve
 	o.RPC.Resolve = func(name string) (rpc.Method, bool) {
 		if m, ok := local(name); ok {
@@ -227,6 +235,7 @@ func (p *Partners) apply(conf config.Partners) (gone []string) {
 	for _, c := range p.conf {
 		if !slices.Contains(stay, c.Identity) {
 			gone = append(gone, c.Identity)
+			p.memory.forget(c.Identity)
 		}
 	}
 	p.conf, p.barred = maps.Clone(conf), barred
@@ -318,6 +327,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Attach: func(conn transport.Conn) *endpoint.Session {
 			return p.dialling[c.ErrorFrames].Attach(conn)
 		},
+		Remembered: p.memory.load(c.Identity), Remember: func(kept partner.Remembered) { p.memory.save(c.Identity, kept) },
 		Trace:     crosses[c.Trace],
 		Tell:      tells[c.Tell],
 		Pseudonym: func(caller string) string { return p.pseudonym(c.Identity, caller) },
@@ -623,6 +633,7 @@ var (
 	partnerUp       = prometheus.NewDesc("swpd_partner_up", "1 while there is a session to the partner.", []string{"partner"}, nil)
 	partnerConnects = prometheus.NewDesc("swpd_partner_connects_total", "Sessions to the partner that carried something.", []string{"partner"}, nil)
 	partnerFailures = prometheus.NewDesc("swpd_partner_failures_total", "Rounds in which no address of the partner answered.", []string{"partner"}, nil)
+	partnerRefused  = prometheus.NewDesc("swpd_partner_refused", "1 while the partner refuses this endpoint, by the cause that it has said.", []string{"partner", "cause"}, nil)
 	partnerQueue    = prometheus.NewDesc("swpd_partner_queue_messages", "Deliveries that wait for the partner.", []string{"partner"}, nil)
 	partnerOctets   = prometheus.NewDesc("swpd_partner_queue_bytes", "Octets of them.", []string{"partner"}, nil)
 	partnerDrift    = prometheus.NewDesc("swpd_partner_tools_drifted", "Pinned tools that the partner lists with another descriptor now, or no more.", []string{"partner"}, nil)
@@ -639,6 +650,7 @@ func (p *Partners) Describe(ch chan<- *prometheus.Desc) {
 	ch <- partnerUp
 	ch <- partnerConnects
 	ch <- partnerFailures
+	ch <- partnerRefused
 	ch <- partnerQueue
 	ch <- partnerOctets
 	ch <- partnerDrift
@@ -657,6 +669,9 @@ func (p *Partners) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(partnerUp, prometheus.GaugeValue, up, s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerConnects, prometheus.CounterValue, float64(s.Connects), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerFailures, prometheus.CounterValue, float64(s.Failures), s.Name)
+		if s.Cause != "" {
+			ch <- prometheus.MustNewConstMetric(partnerRefused, prometheus.GaugeValue, 1, s.Name, s.Cause)
+		}
 		ch <- prometheus.MustNewConstMetric(partnerQueue, prometheus.GaugeValue, float64(s.Queue.Messages), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerDrift, prometheus.GaugeValue, float64(len(s.Drifted)), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerOctets, prometheus.GaugeValue, float64(s.Queue.Octets), s.Name)
