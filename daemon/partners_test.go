@@ -47,6 +47,8 @@ func modernMain() int {
 			fmt.Fprintf(os.Stderr, "listening %s\n", m.ID())
 		case string(m.Tool()) == "slow":
 			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,  "progress":1}}`+"\n", m.ProgressToken())
+		case string(m.Tool()) == "task":
+			reply(m.ID(), fmt.Sprintf(`{"resultType":"task","taskId":"task-%d","status":"working","ttlMs":null}`, os.Getpid()))
 		case string(m.Tool()) == "fails":
 			reply(m.ID(), `{"content":[],"isError":true}`)
 		case string(m.Tool()) == "look":

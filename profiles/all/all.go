@@ -280,6 +280,9 @@ func (s *Set) open(opts *Options) (err error) {
 	opts.A2A.Policy, opts.A2A.Declaration = s.Hints, policyhint.CheckDeclaration
 	opts.MCP.Identity, opts.RPC.Identity, opts.A2A.Identity = opts.Identity, opts.Identity, opts.Identity
 	s.MCP = mcpmap.New(opts.MCP)
+	if err := s.MCP.Restore(context.Background()); err != nil {
+		return err
+	}
 	opts.Cred.Sync = rpc.Sync
 	if s.Cred, err = cred.New(context.Background(), opts.Cred); err != nil {
 		return err

@@ -314,10 +314,26 @@ func (x *Exchange) FinishStatus(octets []byte, status int) {
 		}
 		octets = shown
 	}
-	if err := x.tasked(octets); err != nil {
+	kept, err := x.tasked(octets)
+	switch {
+	case err != nil:
 		x.Fail(err)
-		return
+	case kept != nil:
+		octets = slices.Clone(octets)
+		x.m.tasks.keep(kept, func(err error) {
+			if err != nil {
+				x.Fail(errKeep(err))
+				return
+			}
+			x.finish(octets, status)
+		})
+	default:
+		x.finish(octets, status)
 	}
+}
+
+// finish sends the response.
+func (x *Exchange) finish(octets []byte, status int) {
 	if !x.end() {
 		return
 	}

@@ -46,6 +46,10 @@ type Options struct {
 	// nothing.
 	Access profiles.Access
 
+	// Store stores the owners of tasks that are not in a process of this endpoint.
+	// Nil: this ends with the Mapping. See Mapping.Restore.
+	Store Store
+
 	// CallTimeout is how long a call may be without a message, unless its Server is Timed;
 	// default profiles.WorkWait. Altogether it may take profiles.WholeWork of that.
 	CallTimeout time.Duration
@@ -124,7 +128,7 @@ func New(opts Options) *Mapping {
 	opts = opts.withDefaults()
 	return &Mapping{
 		opts:     opts,
-		tasks:    newTasks(opts.MaxTasks),
+		tasks:    newTasks(opts.MaxTasks, opts.Store),
 		conns:    make(map[profiles.Session]*conn),
 		sessions: make(map[string]*serverSession),
 		places:   fair.NewShares(opts.MaxSessions),

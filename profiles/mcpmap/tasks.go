@@ -52,6 +52,7 @@ type tasks struct {
 	of     map[taskKey]*task
 	owners map[string]*lru.List // of *task, the least recently used one first
 	places fair.Shares
+	store  Store // nil: tasks end with this process
 }
 
 type taskKey struct{ server, id string }
@@ -70,27 +71,39 @@ type task struct {
 	ended bool          // the server has said so
 	held  *time.Timer   // ends the hold of the process; nil without one
 	at    *lru.Element
+
+	writing bool      // it is being stored
+	version uint64    // of its record; 0 without one
+	until   time.Time // end of the record
 }
 
-func newTasks(bound int) *tasks {
-	return &tasks{of: make(map[taskKey]*task), owners: make(map[string]*lru.List), places: fair.NewShares(bound)}
+func newTasks(bound int, kept Store) *tasks {
+	return &tasks{
+		store: kept, of: make(map[taskKey]*task), owners: make(map[string]*lru.List), places: fair.NewShares(bound),
+	}
 }
 
 // find returns the task with an id if it belongs to an identity, and marks it as used.
 func (t *tasks) find(owner, server, id string) *task {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	one := t.of[taskKey{server, id}]
 	if one == nil || one.owner != owner {
+		t.mu.Unlock()
 		return nil
 	}
 	now := time.Now()
 	if now.After(one.forgotten()) {
 		t.remove(one)
+		t.mu.Unlock()
 		return nil
 	}
 	one.used = now
 	t.owners[owner].MoveToBack(one.at)
+	renew := one.version > 0 && one.forgotten().Sub(one.until) > taskQuiet/4
+	t.mu.Unlock()
+	if renew {
+		t.keep(one, func(error) {}) // the next use tries again
+	}
 	return one
 }
 
@@ -117,14 +130,15 @@ func (t *tasks) idle(owner string, now time.Time) *task {
 	return nil
 }
 
-// add adds a task, unless there is one with its id already, whosever it is.
-func (t *tasks) add(one *task) {
+// add adds a task, unless there is one with its id already, whosever it is: then it returns
+// false.
+func (t *tasks) add(one *task) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	if was := t.of[one.key]; was != nil {
 		if now.Before(was.forgotten()) {
-			return
+			return false
 		}
 		t.remove(was)
 	}
@@ -140,16 +154,25 @@ func (t *tasks) add(one *task) {
 		}
 		t.places.Force(one.owner, 1)
 	}
-	if mine = t.owners[one.owner]; mine == nil {
-		mine = lru.New()
-		t.owners[one.owner] = mine
-	}
-	one.began, one.used, one.at = now, now, mine.PushBack(one)
-	t.of[one.key] = one
+	one.began, one.used = now, now
+	t.enter(one)
 	if one.holder != nil && !one.ended {
 		one.holder.Hold()
 		one.held = time.AfterFunc(one.rest().Sub(now), func() { t.quiet(one) })
 	}
+	return true
+}
+
+// enter puts a task into the table, as the one used last. The caller holds mu, and has taken
+// its place.
+func (t *tasks) enter(one *task) {
+	mine := t.owners[one.owner]
+	if mine == nil {
+		mine = lru.New()
+		t.owners[one.owner] = mine
+	}
+	one.at = mine.PushBack(one)
+	t.of[one.key] = one
 }
 
 // tell updates a task by a message about it that its owner gets.
@@ -202,6 +225,9 @@ func (t *tasks) release(one *task) {
 func (t *tasks) remove(one *task) {
 	if one.held != nil {
 		t.release(one)
+	}
+	if one.version > 0 {
+		t.store.Delete(spaceTasks, one.key.record(), 0, func(bool, error) {}) // else it expires
 	}
 	delete(t.of, one.key)
 	mine := t.owners[one.owner]
@@ -374,35 +400,38 @@ var errTaskName = &profiles.Error{
 	Code: profiles.Internal, Detail: "mcp_task", Text: "the id of the task and the name of its tool are longer than 2048 octets, so nobody could ask about it",
 }
 
-// tasked notes what a response tells of a task.
-func (x *Exchange) tasked(response []byte) *profiles.Error {
+// tasked notes what a response tells of a task, and returns a task that is to be stored before
+// the response is sent.
+func (x *Exchange) tasked(response []byte) (*task, *profiles.Error) {
 	if !namesTask(response) || !x.pin() {
-		return nil
+		return nil, nil
 	}
 	defer x.unpin()
 	var m Message
 	if m.Scan(response) != nil || m.Task() == nil {
-		return nil
+		return nil, nil
 	}
 	if bytes.HasPrefix(x.Message.Method(), []byte(methodsOfTasks)) {
 		if one := x.m.tasks.find(x.Peer().Identity, x.target, string(m.Task())); one != nil {
 			x.m.tasks.tell(one, &m)
 		}
-		return nil
+		return nil, nil
 	}
 	if !m.makesTask() {
-		return nil
+		return nil, nil
 	}
 	one := &task{
 		key: taskKey{x.target, string(m.Task())}, owner: x.Peer().Identity, session: x.session, holder: x.from, ttl: -1,
 		operation: string(x.Message.Method()), name: nameOf(&x.Message, x.target),
 	}
 	if len(one.key.id)+len(one.name) > maxTaskName {
-		return errTaskName
+		return nil, errTaskName
 	}
 	one.learn(&m)
-	x.m.tasks.add(one)
-	return nil
+	if !x.m.tasks.add(one) || !x.m.tasks.lasts(one) {
+		return nil, nil
+	}
+	return one, nil
 }
 
 // namesTask reports whether a message may name a task. Most need not be scanned.

@@ -105,7 +105,7 @@ func (s *Storage) Offer(o *all.Options) error {
 		return err
 	}
 	o.A2A.Store, o.A2A.Ward = s, a2aowners.New(a2aowners.Options{Records: s}).Ward
-	o.Cred.Store, o.RPC.Outcomes = s, s
+	o.MCP.Store, o.Cred.Store, o.RPC.Outcomes = s, s, s
 	o.State.Store, o.State.Retention = s, s.conf.State.Retention
 	o.A2A.Retention, o.A2A.Deadline, o.A2A.Abandoned = timesOf(s.conf)
 	if o.Events.Retention = s.conf.Events.Retention; o.Events.Retention > 0 {
