@@ -177,6 +177,19 @@ func TestSessionsThatAreNotUsedEnd(t *testing.T) {
 	want(t, "what the server hears", next(t, "the end of the other", s.server.notified), "closed")
 }
 
+// A task goes on without a request, and its client comes back for it.
+func TestASessionWithATaskAtWorkDoesNotEnd(t *testing.T) {
+	s := open(t, mcpfront.Options{SessionIdle: 2 * time.Second})
+	l := s.initialize("", "alice")
+	l.call("1", "say", `{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t","status":"working","ttl":600000}}}`).all()
+	other := s.initialize("", "bob")
+	want(t, "what the server hears", next(t, "the end of the later one", s.server.notified), "closed")
+	want(t, "afterwards", other.call("1", "hex", "").status, 404)
+	want(t, "the session with the task", l.call("2", "hex", "").status, 200)
+	l.call("3", "say", `{"jsonrpc":"2.0","id":3,"result":{"taskId":"t","status":"completed","ttl":600000}}`).all()
+	want(t, "what the server hears", next(t, "the end of it", s.server.notified), "closed")
+}
+
 func TestGW09SlowHeadersAndBodiesAreCutOff(t *testing.T) {
 	s := open(t, mcpfront.Options{Body: 50 * time.Millisecond})
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), mcpfront.Path))

@@ -150,6 +150,7 @@ func (s *frontSession) call(ctx context.Context, fd *feed, m *mcpmap.Message) {
 	case err != nil:
 		s.finish(fd, m.ID(), http.StatusOK, s.f.failure(m.ID(), err))
 	default:
+		s.tasks.See(result.Octets)
 		s.finish(fd, m.ID(), max(result.Status, http.StatusOK), s.opened(initialize, m, result))
 		if result.Status == http.StatusNotFound && !initialize {
 			s.gone()

@@ -46,6 +46,7 @@ type frontSession struct {
 	changed   chan struct{} // closed when there is something new
 	uses      int           // requests, calls and streams now
 	used      time.Time     // the end of the last of them
+	tasks     mcpmap.Tasks  // of the server
 	expiry    *time.Timer
 }
 
@@ -105,7 +106,7 @@ func (f *Front) enter(s *frontSession) bool {
 	return true
 }
 
-// idle returns the sessions of a caller without a request, a call or a GET stream, the least recently used
+// idle returns the sessions of a caller without a request, a call, a GET stream or a task, the least recently used
 // one first. Of a drained Front it returns none.
 func (f *Front) idle(caller string) (list []*frontSession) {
 	f.mu.Lock()
@@ -119,7 +120,7 @@ func (f *Front) idle(caller string) (list []*frontSession) {
 			continue
 		}
 		s.mu.Lock()
-		if s.uses == 0 && len(s.asked) == 0 && s.remote != "" {
+		if s.uses == 0 && len(s.asked) == 0 && s.remote != "" && !s.tasks.Working() {
 			list = append(list, s)
 			since[s] = s.used
 		}
@@ -176,6 +177,10 @@ func (s *frontSession) release() {
 func (s *frontSession) expire() {
 	s.mu.Lock()
 	used := s.uses > 0
+	if !used && s.ctx.Err() == nil && s.tasks.Working() { // its client has a reason to come back
+		s.expiry.Reset(s.f.opts.SessionIdle)
+		used = true
+	}
 	s.mu.Unlock()
 	if !used {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
@@ -271,7 +276,7 @@ func (s *frontSession) events() mcpmap.Events {
 // eventsOf hear what belongs to a feed.
 func (s *frontSession) eventsOf(fd *feed) mcpmap.Events {
 	return mcpmap.Events{
-		Notification: func(octets []byte) { s.append(fd, octets) },
+		Notification: func(octets []byte) { s.tasks.See(octets); s.append(fd, octets) },
 		Request:      func(a *mcpmap.Asked) { s.ask(fd, a) },
 	}
 }
