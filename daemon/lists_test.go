@@ -204,7 +204,7 @@ func listen(t *testing.T, url, session string) <-chan string {
 	go func() {
 		defer close(done)
 		for in := bufio.NewScanner(resp.Body); in.Scan(); {
-			if data, ok := strings.CutPrefix(in.Text(), "data:"); ok {
+			if data, ok := strings.CutPrefix(in.Text(), "data:"); ok && data != " " { // the first has an id only
 				lines <- data
 			}
 		}
