@@ -59,7 +59,7 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.observer = telemetry.NewObserver(d.log, d.exchanges, d.credentials.Explain)
 	reads := func(identity string) bool { return d.partners.Directory().Tells(identity) }
 	d.guard, err = guard.New(guard.Options{
-		Access: &d.config.Access, Asserts: d.config.Asserters(), HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running.Load() },
+		Access: &d.config.Access, HTTP: &d.config.HTTP, Log: d.log, Running: func() *config.Config { return d.reloader.running.Load() },
 		Changed: func(differs func(identity, server string) bool) {
 			d.served.Set().MCP.RulesChanged(differs)
 		},

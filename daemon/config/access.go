@@ -24,23 +24,9 @@ type Access struct {
 	Named List `yaml:"-"` // identities of partners to which rules with wildcards do not apply
 
 	// Asserts are patterns of the peers whose callers have the quotas of one identity each; nil: those
-	// of Partners.
-	Asserts List `yaml:"asserts"`
-}
-
-// Asserters returns the patterns of the peers whose callers have the quotas of one identity each.
-func (c *Config) Asserters() List {
-	if c.Access.Asserts != nil {
-		return c.Access.Asserts
-	}
-	var list List
-	for _, one := range c.Partners {
-		if one.Identity != "" && !strings.Contains(one.Identity, "*") {
-			list = append(list, one.Identity)
-		}
-	}
-	slices.Sort(list)
-	return list
+	// of Partners. Asserting are those in force.
+	Asserts   List `yaml:"asserts"`
+	Asserting List `yaml:"-"`
 }
 
 // AccessRule allows what all of its patterns match. A list that is empty

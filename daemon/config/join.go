@@ -73,7 +73,7 @@ func Join(file string, text []byte, j Joined) ([]byte, error) {
 		return nil, j.byHand(file, fmt.Errorf("its layout is not understood"))
 	}
 	rest := *after
-	rest.Partners, rest.Access.Rules, rest.Access.Named = before.Partners, before.Access.Rules, before.Access.Named
+	rest.Partners, rest.Access.Rules, rest.Access.Named, rest.Access.Asserting = before.Partners, before.Access.Rules, before.Access.Named, before.Access.Asserting
 	rest.Places = before.Places // lines have moved
 	if !reflect.DeepEqual(&rest, before) {
 		return nil, j.byHand(file, fmt.Errorf("its layout is not understood"))

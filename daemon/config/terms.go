@@ -121,11 +121,15 @@ func (p *Partner) dates(name string, now time.Time) (list []string) {
 // admit adds what the entries of partners say of their rights to the access rules: rules, and
 // denials, the ones in the order of their beginning.
 func (c *Config) admit() {
+	c.Access.Asserting = slices.Clone(c.Access.Asserts)
 	var timed Denials
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		one, key := c.Partners[name], "partners."+name
 		if one.Identity == "" || strings.Contains(one.Identity, "*") {
 			continue // a problem, and no pattern
+		}
+		if c.Access.Asserts == nil {
+			c.Access.Asserting = append(c.Access.Asserting, one.Identity)
 		}
 		who := List{one.Identity}
 		if one.NamedOnly {

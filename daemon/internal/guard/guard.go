@@ -48,9 +48,7 @@ type Options struct {
 	Access *config.Access
 	HTTP   *config.HTTP // with the callers that there are, see SetCallers; nil: any
 
-	// Asserts are the patterns of the peers whose callers have the quotas of one identity each.
-	Asserts []string
-	Log     *zap.Logger
+	Log *zap.Logger
 
 	// Running returns the configuration in force.
 	Running func() *config.Config
@@ -84,12 +82,12 @@ type ruling struct {
 	asserts *access.Names // peers whose callers have the quotas of one identity each
 }
 
-func newRuling(a *config.Access, asserts []string, now time.Time) (*ruling, error) {
+func newRuling(a *config.Access, now time.Time) (*ruling, error) {
 	policy, err := NewPolicy(a, now)
 	if err != nil {
 		return nil, err
 	}
-	names, err := access.NewNames(asserts)
+	names, err := access.NewNames(a.Asserting)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +107,7 @@ func newRuling(a *config.Access, asserts []string, now time.Time) (*ruling, erro
 
 // New compiles the rules.
 func New(o Options) (*Guard, error) {
-	policy, err := newRuling(o.Access, o.Asserts, time.Now())
+	policy, err := newRuling(o.Access, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +127,14 @@ func Section(prepare part.Prepare) part.Section {
 	return part.Section{Name: "access rules", Stays: "the old ones stay in force", Keys: []string{"access"}, Prepare: prepare, State: standing}
 }
 
-// standing changes when a denial begins, and with the peers in Asserters.
+// standing changes when a denial begins, and with the peers in Asserting.
 func standing(c *config.Config) string {
-	return strconv.Itoa(len(c.Access.DeniedAt(time.Now()))) + " " + strings.Join(c.Asserters(), " ")
+	return strconv.Itoa(len(c.Access.DeniedAt(time.Now()))) + " " + strings.Join(c.Access.Asserting, " ")
 }
 
 // Prepare compiles the access rules of a configuration.
 func (g *Guard) Prepare(c *config.Config) (part.Change, error) {
-	policy, err := newRuling(&c.Access, c.Asserters(), time.Now())
+	policy, err := newRuling(&c.Access, time.Now())
 	if err != nil {
 		return part.Change{}, err
 	}
