@@ -34,7 +34,7 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	if d.sockets, err = entrances.NewSockets(d.opts.Sockets); err != nil {
 		return err
 	}
-	d.admin, d.probes = newAdminPart(d), new(web)
+	d.admin, d.probes = newAdminPart(d), &web{most: maxProbes}
 	d.add(d.admin)
 	d.add(d.probes)
 	if err = d.admin.start(); err != nil {

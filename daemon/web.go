@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log"
@@ -18,12 +19,17 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// maxWeb is how many connections a web holds at once.
-const maxWeb = 64
+// Connections that a web holds at once. Probes have more places: a place that is needed is spared for 250 ms,
+// so a burst of connections at 64 places would keep a probe waiting.
+const (
+	maxWeb    = 64
+	maxProbes = 1024
+)
 
 // web is an HTTP listener for requests without credentials. It answers as soon as the daemon starts.
 type web struct {
 	part.Passive
+	most     int          // connections at once; 0: maxWeb
 	listener net.Listener // nil: it is off
 	server   *http.Server
 	handler  atomic.Pointer[http.Handler]
@@ -50,7 +56,7 @@ func (w *web) serve(ln net.Listener, handler http.Handler, failed func(error)) {
 	w.server = newWeb(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) { (*w.handler.Load()).ServeHTTP(to, r) }))
 	go func() {
 		defer close(w.done)
-		if err := w.server.Serve(entrances.NewPool(ln, maxWeb, nil, nil)); !errors.Is(err, http.ErrServerClosed) {
+		if err := w.server.Serve(entrances.NewPool(ln, cmp.Or(w.most, maxWeb), nil, nil)); !errors.Is(err, http.ErrServerClosed) {
 			failed(err)
 		}
 	}()

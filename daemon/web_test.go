@@ -203,3 +203,32 @@ func (*pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} 
 type local struct{ net.Conn }
 
 func (local) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// Four sources open 500 connections a second each for a while, and say nothing.
+func TestGW10ABurstOfConnectionsDelaysNoProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := new(health)
+		h.phase.Store(int32(serving))
+		arriving := newPipes()
+		w := &web{most: maxProbes}
+		w.serve(arriving, newProbes(h), func(err error) { t.Error(err) })
+		defer func() { _ = w.Close() }()
+		began := time.Now()
+		const burst, every = 4000, 500 * time.Microsecond
+		for range burst {
+			here, there := net.Pipe()
+			defer func() { _ = here.Close() }()
+			arriving.next <- there
+			time.Sleep(every)
+		}
+		here, there := net.Pipe()
+		defer func() { _ = here.Close() }()
+		arriving.next <- there
+		if status, _ := ask(t, here, "GET /readyz", "x"); status != http.StatusOK {
+			t.Errorf("status %d", status)
+		}
+		if late := time.Since(began) - burst*every; late > 50*time.Millisecond {
+			t.Errorf("the answer came %v late", late)
+		}
+	})
+}
