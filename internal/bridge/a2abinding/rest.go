@@ -11,8 +11,10 @@ import (
 //	{"error":{"code":404,"status":"NOT_FOUND","message":"…","details":[…]}}
 //
 // details are the data of the failure, octet for octet where they are an array.
-func (f *Failure) AppendREST(dst []byte) []byte {
-	status := f.Status()
+func (f *Failure) AppendREST(dst []byte) []byte { return f.AppendRESTAs(dst, f.Status()) }
+
+// AppendRESTAs is AppendREST for an answer with a given HTTP status.
+func (f *Failure) AppendRESTAs(dst []byte, status int) []byte {
 	dst = fmt.Appendf(dst, `{"error":{"code":%d,"status":%q,"message":`, status, f.known().grpc)
 	message, err := json.Marshal(f.Message)
 	if err != nil { // a string can always be written

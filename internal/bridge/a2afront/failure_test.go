@@ -198,6 +198,9 @@ func TestBodiesOfOtherTypesAreRefused(t *testing.T) {
 			if got.status != want || want == 415 && !strings.Contains(got.body, "CONTENT_TYPE_NOT_SUPPORTED") {
 				t.Errorf("%s %s: %d %s", path, header, got.status, got.body)
 			}
+			if code := fmt.Sprintf(`{"error":{"code":%d,`, want); want != 200 && path != "/a2a/weather" && !strings.HasPrefix(got.body, code) {
+				t.Errorf("%s %s: the body %s has another status than the answer", path, header, got.body)
+			}
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		var err *a2abinding.Failure
 		if body, status, err = f.body(w, r, held); err != nil {
 			f.counts.refused.Add(1)
-			f.writeJSON(w, status, err.AppendREST(nil))
+			f.writeJSON(w, status, err.AppendRESTAs(nil, status))
 			return
 		}
 	}
@@ -32,7 +32,7 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 	if err := f.prepare(r, link, c, o.Name); err != nil {
 		f.counts.refused.Add(1)
 		if errors.Is(err, errHeaders) {
-			f.writeJSON(w, http.StatusRequestHeaderFieldsTooLarge, errHeaders.AppendREST(nil))
+			f.writeJSON(w, http.StatusRequestHeaderFieldsTooLarge, errHeaders.AppendRESTAs(nil, http.StatusRequestHeaderFieldsTooLarge))
 			return
 		}
 		out.fail(failureOf(err))
