@@ -356,6 +356,10 @@ var errTasks = profiles.Busy("mcp_tasks", "too many tasks of this caller are und
 func (m *Mapping) concern(req *profiles.Request, msg *Message, server string, s *serverSession, id []byte) (Holder, error) {
 	one := m.tasks.find(req.Identity(), server, string(id))
 	switch {
+	case one == nil && msg.Modern() && !isTaskMethod(msg):
+		fault := taskFault("Method not found")
+		fault.Code = profiles.NotFound
+		return nil, m.refuseTask(req, msg, CodeMethodNotFound, fault)
 	case one == nil:
 		// A server says the same of an id that it does not know.
 		fault := taskFault("Task not found")
@@ -368,6 +372,12 @@ func (m *Mapping) concern(req *profiles.Request, msg *Message, server string, s 
 		return nil, m.refuseTask(req, msg, CodeInternal, taskFault("the task is in the process of another session with the server"))
 	}
 	return one.holder, nil
+}
+
+// isTaskMethod reports whether a modern request is one of the extension for tasks, or a listener.
+// A server looks for the method before it looks for the task.
+func isTaskMethod(msg *Message) bool {
+	return msg.Is("tasks/get") || msg.Is("tasks/update") || msg.Is("tasks/cancel") || msg.Is(MethodListen)
 }
 
 // remains reports whether a request is about a task whose process goes on without its server.
