@@ -11,16 +11,13 @@ import (
 	"testing"
 )
 
-// whole says that the gate runs: every place, and every suite that is there. `make gate` sets it.
-func whole() bool { return os.Getenv("SWP_GATE") != "" }
-
 // expected are the differences that testdata/gate.txt gives a reason for.
 type expected []*difference
 
 // difference is tests with another outcome through swpd than directly.
 type difference struct {
 	test, directly *regexp.Regexp
-	here           string // with $1 for what directly has matched
+	here           string // with $1 for the first group of directly
 	reason         string
 
 	at   []string       // patterns of the places with the difference
@@ -117,12 +114,14 @@ func (e expected) compare(t *testing.T, place string, directly, here map[string]
 	}
 }
 
-// unused reports the reasons without a difference, of those for places that begin with prefix.
-func (e expected) unused(t *testing.T, prefix string) {
+// unused reports the reasons without a difference, of those for places that begin with one of some
+// texts.
+func (e expected) unused(t *testing.T, places ...string) {
 	t.Helper()
 	for _, d := range e {
 		for _, pattern := range d.at {
-			if d.used[pattern] == 0 && strings.HasPrefix(pattern, prefix) {
+			at := slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix(pattern, place) })
+			if at && d.used[pattern] == 0 {
 				t.Errorf("gate.txt:%d: %s: no difference at %s", d.line, d.test, pattern)
 			}
 		}

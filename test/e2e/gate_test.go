@@ -1,47 +1,56 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// verdict is what the conformance suite of MCP says of one check.
-type verdict struct{ scenario, check, status string }
+// whole says that the gate runs; `make gate` sets it.
+func whole() bool { return os.Getenv("SWP_GATE") != "" }
 
-func (v verdict) String() string { return v.scenario + " · " + v.check + " · " + v.status }
+// conformance is a conformance suite of MCP as the gate runs it.
+type conformance struct {
+	version string // of the npm package
+	name    string // of the run
+	server  string // of the everything-server
+	args    []string
+}
 
-// pending are the scenarios that may differ: they are not scored, and hold the server
-// to how it speaks to this very connection (MCP mapping §6).
-var pending = []string{"server-sse-polling"}
-
-// suiteOf is the conformance suite: `make tunnel` installs it and says where it is.
-func suiteOf(t *testing.T) (node, suite string) {
-	t.Helper()
-	node, suite = os.Getenv("SWP_NODE"), os.Getenv("SWP_MCP_CONFORMANCE")
-	if node == "" || suite == "" {
-		t.Skip("needs the conformance suite of MCP: make tunnel")
-	}
-	return node, suite
+// suites are all scenarios of both suites, each against a server of its revision.
+var suites = []conformance{
+	{"0.1.16", "2025-11-25", "legacy", []string{"--suite", "all"}},
+	{"0.2.0-alpha.12", "2025-11-25", "legacy", []string{"--requirements", "2025-11-25"}},
+	{"0.2.0-alpha.12", "2026-07-28", "modern", []string{"--requirements", "2026-07-28"}},
+	{"0.2.0-alpha.12", "2026-07-28", "modern", []string{"--scenario", "sep-2640-skills-directory"}}, // required by no revision
+	{"0.2.0-alpha.12", "2026-07-28", "modern", []string{"--scenario", "sep-2640-skills-enumeration"}},
+	{"0.2.0-alpha.12", "2026-07-28", "modern", []string{"--scenario", "sep-2640-skills-manifest"}},
 }
 
 // stamp ends the name of the directory of each scenario.
 var stamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\d-]+Z$`)
 
-// judged runs the suite against a server and returns its verdicts, sorted.
-func judged(t *testing.T, url, requirements string) []verdict {
+// run runs the suite against a server, and returns its verdicts: the statuses of each check of each
+// scenario.
+func (c *conformance) run(t *testing.T, url string) map[string]string {
 	t.Helper()
-	node, suite := suiteOf(t)
-	dir := t.TempDir()
-	out, err := exec.Command(node, suite, "server", "--url", url, "--requirements", requirements, "-o", dir).CombinedOutput()
+	dir, prefix := t.TempDir(), os.Getenv("SWP_GATE")
+	script := filepath.Join(prefix, c.version, "node_modules/@modelcontextprotocol/conformance/dist/index.js")
+	cmd := exec.CommandContext(within(t), filepath.Join(prefix, "node_modules/.bin/node"), append([]string{script, "server", "--url", url, "-o", dir}, c.args...)...)
+	out, err := cmd.CombinedOutput()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed { //nolint:errorlint // it fails when a check does
 		t.Fatal(err)
 	}
@@ -49,7 +58,7 @@ func judged(t *testing.T, url, requirements string) []verdict {
 	if err != nil || len(scenarios) == 0 {
 		t.Fatalf("the suite has left no report (%v):\n%s", err, out)
 	}
-	var list []verdict
+	verdicts := make(map[string]string)
 	for _, file := range scenarios {
 		octets, err := os.ReadFile(file)
 		if err != nil {
@@ -60,32 +69,13 @@ func judged(t *testing.T, url, requirements string) []verdict {
 			t.Fatalf("%s: %v", file, err)
 		}
 		scenario := strings.TrimPrefix(stamp.ReplaceAllString(filepath.Base(filepath.Dir(file)), ""), "server-")
+		verdicts[scenario] = fmt.Sprint(len(checks), " checks")
 		for _, c := range checks {
-			list = append(list, verdict{scenario, c.ID, c.Status})
+			name := scenario + ", " + c.ID
+			verdicts[name] = strings.TrimPrefix(verdicts[name]+" "+c.Status, " ")
 		}
 	}
-	slices.SortFunc(list, func(a, b verdict) int { return strings.Compare(a.String(), b.String()) })
-	return list
-}
-
-// counted is how many verdicts have which status.
-func counted(list []verdict) string {
-	statuses := make(map[string]int)
-	for _, v := range list {
-		statuses[v.status]++
-	}
-	return fmt.Sprint(len(list), " checks, ", statuses)
-}
-
-// without returns what is in a and not in b, each as often as it is there more often.
-func without(a, b []verdict) []verdict {
-	left := slices.Clone(a)
-	for _, v := range b {
-		if i := slices.Index(left, v); i >= 0 {
-			left = slices.Delete(left, i, i+1)
-		}
-	}
-	return left
+	return verdicts
 }
 
 // freePort returns a port that nobody listened on a moment ago.
@@ -157,37 +147,97 @@ func joined(t *testing.T, transport, servers string) *node {
 	return near
 }
 
-// The suite that judges MCP servers says the same of a server whether it is called
-// directly, or through a front and two swpd of two organisations with SlimWire between
-// them.
-func TestTunnelIsTransparent(t *testing.T) {
-	suiteOf(t)
-	bin := buildEverything(t)
-	for requirements, args := range map[string][]string{"2025-11-25": {"-stateless=false"}, "2026-07-28": nil} {
-		url := everything(t, bin, args...)
-		direct := judged(t, url, requirements)
-		t.Logf("%s directly: %s", requirements, counted(direct))
-		for _, transport := range []string{"tls", "quic"} {
-			t.Run(requirements+"/"+transport, func(t *testing.T) {
-				front := behind(t, transport, fmt.Sprintf("mcp: {servers: {everything: {url: %q}}}\n", url))
-				tunnelled := judged(t, front+"/mcp/far/everything", requirements)
-				t.Logf("through two swpd: %s", counted(tunnelled))
-				for _, v := range without(direct, tunnelled) {
-					differs(t, "only directly: ", v)
-				}
-				for _, v := range without(tunnelled, direct) {
-					differs(t, "only through the tunnel: ", v)
-				}
-			})
-		}
+// The gate: programs of others see no difference between a server or an agent and the same behind
+// swpd, but those of testdata/gate.txt. Everything goes through the same endpoints, before and after
+// their sessions have met their bounds.
+func TestGate(t *testing.T) {
+	if !whole() {
+		t.Skip("needs the conformance suites of MCP: make gate")
 	}
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the SDK tells there of each error
+	bin := buildEverything(t)
+	servers := map[string]string{"legacy": everything(t, bin, "-stateless=false"), "modern": everything(t, bin)}
+	o := &obedient{held: make(map[sdk.TaskID]chan struct{})}
+	c := chained(t, serveAble(t, o), fmt.Sprintf("mcp:\n  servers:\n    legacy: {url: %q}\n    modern: {url: %q}\n", servers["legacy"], servers["modern"]))
+	reasons := readExpected(t)
+	var ways []string
+	for _, way := range c.ways() {
+		ways = append(ways, way+"-jsonrpc", way+"-rest")
+	}
+	for _, round := range []string{"first", "again, after sessions up to their bounds"} {
+		t.Run(round, func(t *testing.T) {
+			began := time.Now()
+			o.compare(t, c, reasons, ways...)
+			t.Logf("the table of A2A at %d ways: %v", len(ways), time.Since(began))
+			for _, suite := range suites {
+				began := time.Now()
+				directly := suite.run(t, servers[suite.server])
+				for _, way := range c.ways() {
+					url, prefix := c.front(way)
+					reasons.compare(t, "mcp/"+suite.version+"/"+suite.name+"/"+way, directly, suite.run(t, url+"/mcp/"+prefix+suite.server))
+				}
+				t.Logf("suite %s, %s: %d verdicts at %d ways: %v", suite.version, suite.name, len(directly), len(c.ways()), time.Since(began))
+			}
+			for _, way := range c.ways() {
+				url, prefix := c.front(way)
+				reasons.compare(t, "mcp/sessions/"+strings.Split(round, ",")[0]+"/"+way, abandon(t, servers["legacy"]), abandon(t, url+"/mcp/"+prefix+"legacy"))
+			}
+		})
+	}
+	reasons.unused(t, "a2a/", "mcp/")
 }
 
-func differs(t *testing.T, where string, v verdict) {
+// abandon begins more sessions than each caller may have, as clients do that end without a word.
+// The outcome says whether all were served.
+func abandon(t *testing.T, url string) map[string]string {
 	t.Helper()
-	if slices.Contains(pending, v.scenario) {
-		t.Logf("%s%v (pending, not scored)", where, v)
-		return
+	const each = 66 // a caller may have 64
+	outcome := "all are served"
+	for i := range callers {
+		for n := range each {
+			if got := session(t, url, token(i)); got != "200 200" {
+				t.Logf("%s: session %d of caller %d: %s", url, n+1, i+1, got)
+				outcome = "some are refused"
+				break
+			}
+		}
 	}
-	t.Errorf("%s%v", where, v)
+	return map[string]string{fmt.Sprint(callers*each, " sessions without an end"): outcome}
+}
+
+// session begins a session and lists the tools of its server, and returns the statuses.
+func session(t *testing.T, url, token string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	id := ""
+	post := func(body string) (status int) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{
+			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + token},
+			"Mcp-Protocol-Version": {"2025-11-25"},
+		}
+		if id != "" {
+			r.Header.Set("Mcp-Session-Id", id)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0
+		}
+		defer func() { _ = answer.Body.Close() }()
+		_, _ = io.Copy(io.Discard, answer.Body)
+		if id == "" {
+			id = answer.Header.Get("Mcp-Session-Id")
+		}
+		return answer.StatusCode
+	}
+	first := post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"gate","version":"1"}}}`)
+	if first != http.StatusOK {
+		return fmt.Sprint(first)
+	}
+	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return fmt.Sprint(first, " ", post(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`))
 }
