@@ -22,6 +22,7 @@ type Denial struct {
 	Refused  string `json:"refused,omitempty"`
 	Partner  string `json:"refused_by,omitempty"` // its name here
 	Endpoint string `json:"endpoint,omitempty"`   // the endpoint that refused, according to the answer
+	Told     string `json:"told,omitempty"`       // how the partner knows the caller, such as a pseudonym
 
 	// Kept says that the peer was not admitted at all.
 	Kept bool `json:"not_let_in,omitempty"`
@@ -64,6 +65,7 @@ func ReadDenial(line string) (*Denial, error) {
 		Name      string `json:"name"`
 		Partner   string `json:"partner"`
 		Endpoint  string `json:"endpoint"`
+		Told      string `json:"told"`
 		Code      string `json:"err_code"`
 		Error     string `json:"error"`
 		Do        string `json:"do"`
@@ -86,7 +88,7 @@ func ReadDenial(line string) (*Denial, error) {
 		d.Kept, d.Handshake, d.Remedy = true, in.Error, in.Do
 		return d, nil
 	case in.Msg == msgRefused:
-		d.Refused, d.Partner, d.Endpoint = in.Code, in.Partner, in.Endpoint
+		d.Refused, d.Partner, d.Endpoint, d.Told = in.Code, in.Partner, in.Endpoint, in.Told
 	default:
 		return nil, ErrNoDenial
 	}
@@ -185,6 +187,9 @@ func (e *Explanation) refused(c *config.Config) error {
 		return err
 	}
 	question := Question{toldTo(&conf, own.Identity, d.Identity), d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/")}
+	if d.Told != "" { // rules and denials of the partner with "for" decide about that caller
+		question.Identity = profiles.OnBehalf(own.Identity, d.Told)
+	}
 	if d.Refused == profiles.NotFound.String() {
 		e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) has nothing of that name, or nothing that it shows to %s. Its operator can find out whether rules hide it:\n  %s",
 			d.Partner, conf.Identity, own.Identity, question.Command())

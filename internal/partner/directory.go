@@ -119,6 +119,20 @@ func (d *Directory) Refusal(partner string) string {
 	return ""
 }
 
+// Told returns how a partner knows a caller that it distinguishes: by the identity or a pseudonym, behind this
+// endpoint. It is empty if the partner is told nothing, or of the endpoints in between as well.
+func (d *Directory) Told(partner, identity string) string {
+	l := d.find(partner)
+	if l == nil || !l.telling() {
+		return ""
+	}
+	claim := l.claim(identity)
+	if len(claim.Chain) > 1 {
+		return ""
+	}
+	return claim.Caller
+}
+
 // Tells reports whether the partner of an identity is known to read the error path (profile 4096): its last
 // swp.info has listed it.
 func (d *Directory) Tells(identity string) bool {

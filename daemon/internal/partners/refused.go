@@ -53,6 +53,7 @@ func (p *Partners) refused(r partner.Refusal) {
 		zap.String("profile", r.Profile),
 		zap.String("operation", r.Operation),
 		zap.String("name", r.Name),
+		zap.String("told", p.directory.Told(r.Partner, r.Caller)),
 	)...)
 }
 

@@ -184,6 +184,9 @@ func (f *flags) help(err error, r *cli.Report) {
 	}
 	lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --config FILE --as %s --may %s",
 		what, operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word)))
+	if r.Partner != "" {
+		lines = append(lines, "If rules there name callers (for), add --for with the caller as that endpoint knows it: the line \"refused by partner\" in the log of the endpoint here has it in told.")
+	}
 	if asked.list != "" {
 		lines = append(lines, "What this identity may use is listed by: "+f.commandLine(asked.listing(f, args[0])...))
 	}
