@@ -283,7 +283,7 @@ var nameMember = []byte("name")
 
 // toolName records the member of params that would name a tool.
 func (s *scanner) toolName(name []byte, first byte, value span) {
-	if !bytes.EqualFold(name, nameMember) {
+	if !spells(name, nameMember) {
 		return
 	}
 	if s.m.tool.present() || first != '"' || string(name) != "name" {
@@ -298,9 +298,16 @@ var (
 	taskIDMember  = []byte("taskId")
 )
 
+// spells reports whether a name is a member in any case. The first letters of the members have no
+// other form in Unicode, so that most names need no comparison: the comparisons for each member of
+// params took as long as the rest of the scan.
+func spells(name, member []byte) bool {
+	return len(name) > 0 && name[0]|0x20 == member[0] && bytes.EqualFold(name, member)
+}
+
 // filter records the member of params that has the filter of a subscriptions/listen.
 func (s *scanner) filter(name []byte, value span) {
-	if !bytes.EqualFold(name, filterMember) {
+	if !spells(name, filterMember) {
 		return
 	}
 	if s.m.filter.present() || string(name) != "notifications" {
@@ -311,7 +318,7 @@ func (s *scanner) filter(name []byte, value span) {
 
 // filtered records the member of a filter that lists tasks.
 func (s *scanner) filtered(name []byte, first byte, value span) {
-	if !bytes.EqualFold(name, taskIDsMember) {
+	if !spells(name, taskIDsMember) {
 		return
 	}
 	if s.m.listed.present() || first != '[' && first != 'n' || string(name) != "taskIds" {
@@ -330,7 +337,7 @@ func (s *scanner) task(name []byte, first byte, value span) {
 	case "ttlMs", "ttl":
 		s.m.ttl = value
 	default:
-		if !bytes.EqualFold(name, taskIDMember) {
+		if !spells(name, taskIDMember) {
 			return
 		}
 		if s.m.task.present() || first != '"' || string(name) != "taskId" {
