@@ -106,7 +106,7 @@ func (k *Kept) meet(ctx context.Context, first bool) (*held, error) {
 		}
 	case known == untold && !first:
 	case known != untold:
-		c.mute.Store(true)
+		k.hush(c)
 	default:
 		err := k.ask(ctx, c, min(answersSoon, k.o.Timeout))
 		if err == nil {
@@ -125,9 +125,36 @@ func (k *Kept) meet(ctx context.Context, first bool) (*held, error) {
 			}
 		}
 		k.doubt(err)
-		c.mute.Store(true)
+		k.hush(c)
 	}
 	return newHeld(c), nil
+}
+
+// hush has no optional message of profile 12 sent over a connection.
+func (k *Kept) hush(c *Client) {
+	c.mute.Store(true)
+	c.lacks, c.refused = k.knows() == unserved, k.refused
+}
+
+// maxRefused is how many connections a peer that did not answer swp.info has to end over other messages of
+// profile 12 before it is known not to serve that profile: some can end because a process has ended.
+const maxRefused = 2
+
+// refused notes that the peer has ended a connection over profile 12.
+func (k *Kept) refused() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ends++; k.calls == uncertain && k.ends >= maxRefused {
+		k.calls = unserved
+	}
+}
+
+// needs notes the outcome of a call of profile 12 that the work needs: a peer that did not answer
+// swp.info may have been busy, so the call is made all the same.
+func (c *Client) needs(err error) {
+	if err != nil && c.mute.Load() && c.refused != nil && endpoint.OverProfile(err) && c.gone() {
+		c.refused()
+	}
 }
 
 // over reports whether the connection has ended after a call that failed with err. The end follows such

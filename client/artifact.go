@@ -185,7 +185,7 @@ func (c *Client) lookUp(ctx context.Context, id string) (found *artifact.Entry, 
 }
 
 func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *artifact.Entry, err error) {
-	if c.mute.Load() {
+	if c.lacks {
 		return nil, nil // as below
 	}
 	err = c.listArtifacts(ctx, on, artifact.ListParams{ArtifactID: id, Limit: 1}, func(e *artifact.Entry) bool {
@@ -194,6 +194,7 @@ func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *
 		}
 		return false
 	})
+	c.needs(err)
 	var failed *rpc.Error
 	if errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod {
 		err = nil // the peer lists nothing

@@ -1,14 +1,20 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/rpc"
+	"github.com/slimwire/swp/transport"
+	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/transporttest"
 )
 
 func TestWhatIsTriedAgain(t *testing.T) {
@@ -78,5 +84,61 @@ func TestAnArtifactOfAPartnerIsLookedForUntilThePartnerAnswers(t *testing.T) {
 		if found != nil || (err == nil) != test.none || err != nil && mayPass(err, nil) != test.again {
 			t.Errorf("%v: found %v, %v", &test.answer, found, err)
 		}
+	}
+}
+
+// A peer that is stopped for a moment, and so does not answer the first question soon, has the digest
+// of an artifact all the same, and confirms what is sent to it. So does one whose process ends over
+// that question, and which another process replaces.
+func TestABusyPeerIsAskedForWhatTheWorkNeeds(t *testing.T) {
+	for name, first := range map[string]time.Duration{"is stopped for a moment": 8 * time.Second, "ends": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{artifact.MethodList: {Inline: func(*profiles.Request, []byte) ([]byte, error) {
+					return []byte(`{"artifacts":[{"artifact_id":"report","size":1}]}`), nil
+				}}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				registry, err := profiles.NewRegistry(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ep, err := endpoint.New(endpoint.Options{Registry: registry, Observer: endpoint.Discard})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer ep.Close()
+				dialled := 0
+				kept := Keep(KeepOptions{Dial: func(context.Context) (*Client, error) {
+					near, far := transport.NewPipe(transport.PipeOptions{A: transporttest.Client, B: transporttest.Server})
+					switch dialled++; {
+					case dialled > 1:
+						ep.Attach(far)
+					case first > 0:
+						time.AfterFunc(first, func() { ep.Attach(far) })
+					default:
+						time.AfterFunc(time.Second, func() { _ = far.Close(0) })
+					}
+					return Attach(near, Options{})
+				}})
+				defer kept.Close()
+				c, err := kept.Get(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := c.FindArtifact(t.Context(), "report")
+				if err != nil || found == nil || found.Size != 1 {
+					t.Errorf("found %+v, %v", found, err)
+				}
+				lane, err := c.Open(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err = c.sync(t.Context(), lane); err != nil {
+					t.Errorf("confirmation: %v", err)
+				}
+			})
+		})
 	}
 }

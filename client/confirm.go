@@ -16,10 +16,11 @@ import (
 // sync is rpc.Sync. For a peer without swp.sync, or without profile 12, the error is a
 // *profiles.UnconfirmedError.
 func (c *Client) sync(ctx context.Context, lane profiles.Lane) error {
-	if c.mute.Load() {
+	if c.lacks {
 		return new(profiles.UnconfirmedError)
 	}
 	err := rpc.Sync(ctx, lane)
+	c.needs(err)
 	failed, answered := errors.AsType[*rpc.Error](err)
 	switch {
 	case answered && failed.Code == rpc.CodeUnknownMethod:
