@@ -75,7 +75,8 @@ func sdlProfiles(s *stage, signed bool) ([]*profiles.Profile, error) {
 }
 
 // compareMembers compares two documents of A2A-SDL, in the same form, but for the
-// content of free members, which are named by their path.
+// content of free members, which are named by their path. One that the expected document has must
+// be present.
 func compareMembers(free []string, want, got *e1.Envelope) string {
 	w, err := sdlDocument(want.Payload)
 	if err != nil {
@@ -90,7 +91,7 @@ func compareMembers(free []string, want, got *e1.Envelope) string {
 	}
 	for _, name := range free {
 		path := strings.Split(name, ".")
-		if at(g, path).IsNull() {
+		if at(g, path).IsNull() && !at(w, path).IsNull() {
 			return fmt.Sprintf("%s is missing in %s", name, got.Payload)
 		}
 		w, g = without(w, path), without(g, path)

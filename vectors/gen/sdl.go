@@ -93,12 +93,13 @@ var sdlResult = sdlEnvelope{
 	payload: `{"call_id":"c","logs":["any"],"metrics":{"any":1},"ok":true,"result":{"sum":6.5}}`,
 }
 
-// sdlError is an error envelope.
+// sdlError is an error envelope. Its details may also say which member is at fault, and what the
+// endpoint accepts now.
 func sdlError(why, code, retryable, details string, from, to string) step {
 	return sdlSays(why, sdlEnvelope{
 		ct: "error.v1", from: from, to: to, schema: sdlErrorV1,
 		payload: `{"code":"` + code + `","details":` + details + `,"message":"any","retryable":` + retryable + `}`,
-	}, "payload.message")
+	}, "payload.details.accepted", "payload.details.member", "payload.details.text", "payload.message")
 }
 
 // inCBOR is an answer in the other form.
