@@ -184,6 +184,9 @@ func (f *flags) help(err error, r *cli.Report) {
 	}
 	lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --config FILE --as %s --may %s",
 		what, operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word)))
+	if partner, rest, _ := strings.Cut(name, "/"); asked.profile == "mcp" && !denied && strings.Contains(rest, "/") {
+		lines = append(lines, fmt.Sprintf("A tool of a partner with pinned tools is hidden, too, while it is not pinned or differs from its pin: swpd partner pin %s shows it.", plain.Word(partner)))
+	}
 	if r.Partner != "" {
 		lines = append(lines, "If rules there name callers (for), add --for with the caller as that endpoint knows it: the line \"refused by partner\" in the log of the endpoint here has it in told.")
 	}
