@@ -360,7 +360,7 @@ func (s *Set) cardOf(ctx context.Context, at profiles.Session, agent string) ([]
 		return card.Payload, err
 	}
 	if !profiles.Serves(at, agdisc.ProfileID) {
-		return nil, errors.New("all: this partner has no cards")
+		return nil, errors.New("agdisc: this partner has no cards")
 	}
 	card, err := agdisc.Ask(ctx, at, name, "")
 	if err != nil {

@@ -96,7 +96,7 @@ func TestInfoNamesProfilesExtensionsAndTargets(t *testing.T) {
 			t.Errorf("info of profile %d: %+v", p.ID, info.Profiles[i])
 		}
 	}
-	if got := info.Extensions[mcpmap.ProfileID]; !slices.Equal(got, []uint64{16, 17, 18, 19, 20, 48, 49, 50}) {
+	if got := info.Extensions[mcpmap.ProfileID]; !slices.Equal(got, []uint64{16, 17, 18, 19, 20, 21, 22, 48, 49, 50}) {
 		t.Errorf("extensions of profile 1: %v", got)
 	}
 	if got := info.Extensions[0]; !slices.Equal(got, []uint64{profiles.ExtChain, profiles.ExtEndpoint, profiles.ExtDraining}) {

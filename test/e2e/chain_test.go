@@ -68,7 +68,7 @@ func TestPartnersOfPartners(t *testing.T) {
 			for server, era := range map[string]string{"tool": "modern", "old": "legacy"} {
 				c := call(t, a.http+"/mcp/b/c/"+server, era)
 				sent := fmt.Sprintf(mcptest.Requests["unknown members"], c.mark())
-				same(t, era, unhex(t, all(t, c.post(sent, "hex"))), sent)
+				same(t, era, unhex(t, said(t, c.post(sent, "hex"))), sent)
 				c.messages()
 			}
 			for hops, reached := range map[int]bool{8: true, 10: false} {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/slimwire/swp/internal/claimed"
 )
 
 // What every program has, of its own name: the version, manual pages and completion.
@@ -23,7 +25,7 @@ func TestProgramsDescribeThemselves(t *testing.T) {
 			if !regexp.MustCompile(`^` + name + ` \d+\.\d+\.\d+\S* .*go1\.\d+`).MatchString(version) {
 				t.Errorf("--version prints %q", version)
 			}
-			if got := run(t, program, "version"); got != version {
+			if got := run(t, program, "version"); got != version+"conformance "+strings.Join(claimed.Classes(), ", ")+"\n" {
 				t.Errorf("version prints %q, and --version %q", got, version)
 			}
 			if got := run(t, program, "version", "--json"); !strings.Contains(got, `"version":"`+strings.Fields(version)[1]+`"`) {
