@@ -130,31 +130,41 @@ func (k *Kept) meet(ctx context.Context, first bool) (*held, error) {
 	return newHeld(c), nil
 }
 
-// hush has no optional message of profile 12 sent over a connection.
+// hush has no message of profile 12 sent over a connection before an inquiry.
 func (k *Kept) hush(c *Client) {
 	c.mute.Store(true)
-	c.lacks, c.refused = k.knows() == unserved, k.refused
+	c.lacks.Store(k.knows() == unserved)
+	c.inquire = func(ctx context.Context) error { return k.inquire(ctx, c) }
 }
 
-// maxRefused is how many connections a peer that did not answer swp.info has to end over other messages of
-// profile 12 before it is known not to serve that profile: some can end because a process has ended.
-const maxRefused = 2
-
-// refused notes that the peer has ended a connection over profile 12.
-func (k *Kept) refused() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ends++; k.calls == uncertain && k.ends >= maxRefused {
-		k.calls = unserved
+// inquire asks the peer of a mute connection for swp.info over a separate connection, which the peer may
+// end: what was sent over the first one is not at risk.
+func (k *Kept) inquire(ctx context.Context, mute *Client) error {
+	c, err := k.dial(ctx)
+	if err != nil {
+		return err
 	}
+	defer c.Close()
+	if err := k.ask(ctx, c, k.o.Timeout); err != nil {
+		if endpoint.OverProfile(err) && c.over(err) {
+			mute.lacks.Store(true)
+		}
+		return err
+	}
+	info := c.info.Load()
+	mute.peer.Known().Learn(info.Offer())
+	mute.mute.Store(false)
+	mute.info.Store(info)
+	return nil
 }
 
-// needs notes the outcome of a call of profile 12 that the work needs: a peer that did not answer
-// swp.info may have been busy, so the call is made all the same.
-func (c *Client) needs(err error) {
-	if err != nil && c.mute.Load() && c.refused != nil && endpoint.OverProfile(err) && c.gone() {
-		c.refused()
+// speaks reports whether the peer serves profile 12, for work that needs it. A peer that did not answer
+// swp.info may have been busy, or have ended just then, so it is asked again.
+func (c *Client) speaks(ctx context.Context) bool {
+	if !c.mute.Load() {
+		return true
 	}
+	return !c.lacks.Load() && c.inquire != nil && c.inquire(ctx) == nil
 }
 
 // over reports whether the connection has ended after a call that failed with err. The end follows such
@@ -184,27 +194,17 @@ func (k *Kept) scout(now time.Time) {
 	k.scouted++
 }
 
-// reconnoitre asks the peer of a connection without an answer to swp.info over a separate connection,
-// which the peer may end: work on the first one is not at risk.
+// reconnoitre makes an inquiry for a connection.
 func (k *Kept) reconnoitre(h *held) {
 	ctx, cancel := context.WithTimeout(h.c.Context(), k.o.Timeout)
 	defer cancel()
 	defer context.AfterFunc(k.ctx, cancel)()
-	c, err := k.dial(ctx)
-	if err == nil {
-		defer c.Close()
-		err = k.ask(ctx, c, k.o.Timeout)
+	if k.inquire(ctx, h.c) == nil {
+		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err != nil {
-		k.scout(time.Now())
-		return
-	}
-	info := c.info.Load()
-	h.c.peer.Known().Learn(info.Offer())
-	h.c.mute.Store(false)
-	h.c.info.Store(info)
+	k.scout(time.Now())
 }
 
 func newHeld(c *Client) *held {

@@ -159,20 +159,21 @@ func (c *Client) listArtifacts(ctx context.Context, on route, in artifact.ListPa
 //
 // For partner/name the partner is asked, if the peer has a partner of that name.
 func (c *Client) FindArtifact(ctx context.Context, id string) (found *artifact.Entry, err error) {
-	found, _, err = c.lookUp(ctx, id)
+	found, _, err = c.lookUp(ctx, id, false)
 	return found, err
 }
 
-// lookUp is FindArtifact. denied is why the partner, if it exists, was not asked.
-func (c *Client) lookUp(ctx context.Context, id string) (found *artifact.Entry, denied, err error) {
-	if found, err = c.findArtifact(ctx, c.there(), id); found != nil || err != nil {
+// lookUp is FindArtifact. denied is why the partner, if it exists, was not asked. needed says that the
+// work fails without the answer: then a peer that did not answer swp.info is asked, too.
+func (c *Client) lookUp(ctx context.Context, id string, needed bool) (found *artifact.Entry, denied, err error) {
+	if found, err = c.findArtifact(ctx, c.there(), id, needed); found != nil || err != nil {
 		return found, nil, err
 	}
 	on, name, err := c.atPartner(ctx, id)
 	if on.Session == nil || err != nil {
 		return nil, nil, err
 	}
-	found, err = c.findArtifact(ctx, on, name)
+	found, err = c.findArtifact(ctx, on, name, needed)
 	switch {
 	case deniedThere(err):
 		return nil, err, nil
@@ -184,8 +185,8 @@ func (c *Client) lookUp(ctx context.Context, id string) (found *artifact.Entry, 
 	return found, nil, err
 }
 
-func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *artifact.Entry, err error) {
-	if c.lacks {
+func (c *Client) findArtifact(ctx context.Context, on route, id string, needed bool) (found *artifact.Entry, err error) {
+	if c.mute.Load() && !(needed && c.speaks(ctx)) {
 		return nil, nil // as below
 	}
 	err = c.listArtifacts(ctx, on, artifact.ListParams{ArtifactID: id, Limit: 1}, func(e *artifact.Entry) bool {
@@ -194,7 +195,6 @@ func (c *Client) findArtifact(ctx context.Context, on route, id string) (found *
 		}
 		return false
 	})
-	c.needs(err)
 	var failed *rpc.Error
 	if errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod {
 		err = nil // the peer lists nothing

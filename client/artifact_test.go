@@ -127,7 +127,7 @@ func TestABusyPeerIsAskedForWhatTheWorkNeeds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				found, err := c.FindArtifact(t.Context(), "report")
+				found, _, err := c.lookUp(t.Context(), "report", true)
 				if err != nil || found == nil || found.Size != 1 {
 					t.Errorf("found %+v, %v", found, err)
 				}

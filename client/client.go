@@ -85,9 +85,11 @@ type Client struct {
 	closed  sync.Once                // end was called
 	info    atomic.Pointer[rpc.Info] // what the peer offers, if a Kept has asked
 	way     *way                     // nil over SWP
-	mute    atomic.Bool              // the peer did not answer swp.info, so no optional message of profile 12 is sent
-	lacks   bool                     // the peer does not serve profile 12, so no message of it is sent
-	refused func()                   // called if a mute peer ends the connection over profile 12; may be nil
+	mute    atomic.Bool              // the peer did not answer swp.info, so no message of profile 12 is sent
+	lacks   atomic.Bool              // the peer does not serve profile 12
+
+	// inquire asks a peer that did not answer swp.info again; nil without a Kept.
+	inquire func(ctx context.Context) error
 }
 
 // SplitTarget splits swp+tls://host:port/target. The target is the name of a server or an

@@ -16,11 +16,10 @@ import (
 // sync is rpc.Sync. For a peer without swp.sync, or without profile 12, the error is a
 // *profiles.UnconfirmedError.
 func (c *Client) sync(ctx context.Context, lane profiles.Lane) error {
-	if c.lacks {
+	if !c.speaks(ctx) {
 		return new(profiles.UnconfirmedError)
 	}
 	err := rpc.Sync(ctx, lane)
-	c.needs(err)
 	failed, answered := errors.AsType[*rpc.Error](err)
 	switch {
 	case answered && failed.Code == rpc.CodeUnknownMethod:

@@ -76,7 +76,7 @@ func (t *Transfer) get(ctx context.Context, f Fetch, to target) (*Fetched, error
 	var got Fetched
 	size, want := uint64(0), f.SHA256
 	err := t.run(ctx, f.ArtifactID, func(ctx context.Context, c *Client, moved func()) error {
-		entry, denied, err := c.lookUp(ctx, f.ArtifactID)
+		entry, denied, err := c.lookUp(ctx, f.ArtifactID, f.SHA256 == nil && !f.Unverified)
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,6 @@ type Kept struct {
 	err      error     // of the last attempt
 	scouting time.Time // of the next call of reconnoitre
 	scouted  int       // questions without an answer
-	ends     int       // connections that it has ended over other messages of profile 12
 }
 
 // ErrKeptClosed is the error of a Kept after Close.
