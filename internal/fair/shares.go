@@ -266,8 +266,16 @@ func (s *Shares) fitsCaller(p *party, identity string, n, usable int, peerFits b
 	return total <= share
 }
 
+// Pass gives a place in use from one identity to another, or to the same one for something else. Nobody is
+// asked for its share: an identity that ends one thing for another uses no more than before. For two
+// identities, see Yields.
+func (s *Shares) Pass(from, to string) {
+	s.Give(from, 1)
+	s.add(to, 1)
+}
+
 // Yields reports whether the shares of two identities become more even if one gives a place
-// to the other.
+// to the other. An identity gives even its last place to one of another peer that has none.
 func (s *Shares) Yields(from, to string) bool {
 	if p, q := s.peers[profiles.Link(from)], s.peers[profiles.Link(to)]; p != q {
 		return p != nil && (q == nil || p.used > q.used+1)

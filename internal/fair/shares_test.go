@@ -308,3 +308,26 @@ func TestRS35APeerAndItsCallersHaveOneBound(t *testing.T) {
 		t.Error("without a peer that may assert, a caller has a bound of its own")
 	}
 }
+
+func TestAPlacePassesWhateverTheSharesAre(t *testing.T) {
+	s := fair.NewShares(16)
+	fill(&s, "a")
+	fill(&s, "b")
+	if got := s.Take("a", 1); got != fair.Above {
+		t.Fatalf("a, which is above its share: %v", got)
+	}
+	s.Pass("a", "a")
+	s.Pass("a", "b")
+	s.Pass("a", "p for x")
+	for identity, want := range map[string]int{"a": 12, "b": 3, "p for x": 1} {
+		if got := s.Of(identity); got != want {
+			t.Errorf("%s has %d places, want %d", identity, got, want)
+		}
+	}
+	own := fair.NewOwn(8)
+	own.Take("", 1)
+	own.Pass("", "")
+	if used := own.Used(); used != 1 {
+		t.Errorf("the owner has %d places, want 1", used)
+	}
+}

@@ -91,36 +91,54 @@ func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Serv
 
 var errSessions = profiles.Busy("mcp_sessions", "too many sessions")
 
-// admit enters a session within the bounds. The least recently used idle session of its identity ends
-// if there is no other place.
+// admit enters a session within the bounds, or in the place of an idle session, which ends.
 func (m *Mapping) admit(s *serverSession) error {
 	m.mu.Lock()
-	err := m.enter(s)
+	fault := m.enter(s)
 	var idle *serverSession
-	if err != nil && !m.closed {
-		if idle = m.idlest(s.identity); idle != nil {
-			m.remove(idle)
-			err = m.enter(s)
-		}
+	if fault != nil && !m.closed {
+		idle = m.idleFor(s.identity, fault.Excused)
+	}
+	if idle != nil {
+		delete(m.sessions, idle.id)
+		m.places.Pass(idle.identity, s.identity)
+		m.sessions[s.id] = s
 	}
 	m.mu.Unlock()
-	if idle != nil {
+	switch {
+	case idle != nil:
 		idle.close()
+	case fault != nil:
+		return fault
 	}
-	return err
+	return nil
 }
 
-// idlest returns the idle session of an identity that was used least recently, else one of the same peer
-// for a caller with more sessions, else nil. The caller holds mu.
-func (m *Mapping) idlest(identity string) (idlest *serverSession) {
+// idleFor returns the idle session that ends for a new session of an identity, or nil. full says that the
+// identity is within its share: then a session of an identity with more ends first. Next is a session of the
+// identity, and last a session of another caller of its peer with more. The caller holds mu.
+func (m *Mapping) idleFor(identity string, full bool) (idle *serverSession) {
+	if full {
+		idle = m.idlest(func(of string) bool { return m.places.Yields(of, identity) })
+	}
+	if idle == nil {
+		idle = m.idlest(func(of string) bool { return of == identity })
+	}
+	if idle == nil {
+		idle = m.idlest(func(of string) bool { return fair.PeerOf(of) == fair.PeerOf(identity) && m.places.Yields(of, identity) })
+	}
+	return idle
+}
+
+// idlest returns the least recently used idle session whose identity may accepts, or nil. The caller
+// holds mu.
+func (m *Mapping) idlest(may func(identity string) bool) (idlest *serverSession) {
 	var since time.Time
 	for _, s := range m.sessions {
-		own := s.identity == identity
-		if !own && (idlest != nil && idlest.identity == identity || profiles.Link(s.identity) != profiles.Link(identity) || !m.places.Yields(s.identity, identity)) {
+		if !may(s.identity) {
 			continue
 		}
-		used, idle := s.idleSince()
-		if idle && (idlest == nil || own && idlest.identity != identity || used.Before(since)) {
+		if used, idle := s.idleSince(); idle && (idlest == nil || used.Before(since)) {
 			idlest, since = s, used
 		}
 	}
@@ -136,7 +154,7 @@ func (m *Mapping) remove(s *serverSession) {
 }
 
 // enter enters a session, if there is a place. The caller holds mu.
-func (m *Mapping) enter(s *serverSession) error {
+func (m *Mapping) enter(s *serverSession) *profiles.Error {
 	switch {
 	case m.closed:
 		return profiles.Busy("draining", "this endpoint is shutting down")

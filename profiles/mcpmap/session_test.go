@@ -398,6 +398,72 @@ func TestRS22SessionsOfOneIdentityLeavePlacesForAnother(t *testing.T) {
 	})
 }
 
+// Idle sessions give way whatever the shares of their identities are: those of an identity with more for one
+// within its share, else those of an identity for its own next one.
+func TestIdleSessionsGiveWayBeforeAnybodyIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer()
+		table, _ := mcpmap.NewTable(map[string]mcpmap.Server{"one": srv}, "")
+		served := mcpmap.New(mcpmap.Options{Backend: table, MaxSessions: 16})
+		defer served.Close()
+		links := make(map[string]*link)
+		open := func(who string, n int) (opened []*conversation) {
+			if links[who] == nil {
+				links[who] = dial(t, served, who)
+				links[who].server = srv
+			}
+			for range n {
+				time.Sleep(time.Second)
+				done := links[who].do(&mcpmap.Call{Octets: legacy("0", "initialize")})
+				select {
+				case conv := <-srv.opened:
+					(<-conv.requests).Finish([]byte(`{"jsonrpc":"2.0","id":0,"result":{}}`))
+					<-done
+					opened = append(opened, conv)
+				case out := <-done:
+					t.Fatalf("session %d of %s: %s", len(opened)+1, who, out.Octets)
+				}
+			}
+			return opened
+		}
+		ends := func(what string, ended ...*conversation) {
+			t.Helper()
+			synctest.Wait()
+			for i, conv := range ended {
+				select {
+				case <-conv.closed:
+				default:
+					t.Errorf("session %d of %s has not ended", i+1, what)
+				}
+			}
+			want(t, "sessions after "+what, served.Stats().Sessions, 16)
+		}
+		alice := open("alice", 14) // seven eighths
+		bob := open("bob", 2)      // all are in use, and each has a share of 7
+		alice = append(alice, open("alice", 2)...)
+		ends("alice, above her share", alice[:2]...)
+		bob = append(bob, open("bob", 5)...)
+		ends("bob, up to his share", alice[2:7]...)
+		bob = append(bob, open("bob", 2)...)
+		ends("bob, above his share", bob[:2]...)
+		for range 9 {
+			links["alice"].busy(mcpmap.Events{})
+		}
+		ends("alice, until all are in use", alice...)
+		out := <-links["alice"].do(&mcpmap.Call{Octets: legacy("0", "initialize")})
+		if !strings.Contains(string(out.Octets), "ERR_RATE_LIMIT_EXCEEDED") {
+			t.Errorf("without an idle session: %s", out.Octets)
+		}
+		for _, conv := range bob[2:] {
+			select {
+			case <-conv.closed:
+				t.Error("a session of bob has ended for alice, who has more")
+			default:
+			}
+		}
+	})
+}
+
 func TestFairnessOfSessions(t *testing.T) {
 	fairtest.Places(t, "mcp: sessions over SWP", "sessions of 16", func(t *testing.T) (func(string) bool, func(string)) {
 		srv := newServer()

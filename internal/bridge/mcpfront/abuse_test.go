@@ -129,7 +129,7 @@ func TestSessionsAndExchangesAreBounded(t *testing.T) {
 	r := s.send("POST", "", initialize, "Caller: alice")
 	want(t, "a third one of a caller", r.status, 429)
 	want(t, "error", r.all(), `{"jsonrpc":"2.0","id":"i","error":{"code":-32603,"message":"too many sessions","data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}}}`)
-	s.initialize("", "bob")
+	defer s.initialize("", "bob").do("GET", "").close()
 	want(t, "a fourth one", s.send("POST", "", initialize, "Caller: carol").status, 429)
 	want(t, "DELETE", first.do("DELETE", "").status, 204)
 	l := s.initialize("", "carol")

@@ -87,6 +87,30 @@ func TestAnIdleSessionOfACallerEndsInFavourOfItsNext(t *testing.T) {
 	stream.close()
 }
 
+// One session ends for one, also if its caller is above its share; a caller within its share gets the place
+// of one with more.
+func TestOneIdleSessionEndsForEachSessionAboveTheBound(t *testing.T) {
+	const all = 16
+	s := open(t, mcpfront.Options{MaxSessions: all})
+	var alice, bob []*legacy
+	for range 14 { // seven eighths
+		alice = append(alice, s.initialize("", "alice"))
+	}
+	for range 2 {
+		bob = append(bob, s.initialize("", "bob"))
+	}
+	ended := 0
+	for _, who := range []string{"alice", "bob", "alice"} {
+		s.initialize("", who)
+		want(t, "the least recently used session of alice", alice[ended].call("1", "hex", "").status, 404)
+		ended++
+		want(t, "sessions", s.front.Stats().Sessions, all)
+	}
+	for _, l := range append(alice[ended:], bob...) {
+		want(t, "the others", l.call("1", "hex", "").status, 200)
+	}
+}
+
 func TestWhatIsSaidBeforeTheStreamIsThereIsKept(t *testing.T) {
 	s := open(t, mcpfront.Options{})
 	l := s.initialize("", "alice")

@@ -66,8 +66,7 @@ const (
 // leaveTime is how long the other end has to take note of the end of a session.
 const leaveTime = 5 * time.Second
 
-// open enters a new session. The least recently used idle session of the caller ends if there is no
-// other place.
+// open enters a new session. An idle session ends if there is no other place.
 func (f *Front) open(ctx context.Context, caller, target string, link *Link) (*frontSession, bool) {
 	s := &frontSession{
 		f: f, held: f.opts.Memory.Hold(caller), id: rand.Text(), caller: caller, target: target, link: link,
@@ -77,17 +76,18 @@ func (f *Front) open(ctx context.Context, caller, target string, link *Link) (*f
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.expiry = time.AfterFunc(f.opts.SessionIdle, s.expire)
 	s.expiry.Stop()
-	entered := f.enter(s)
-	if !entered {
+	answer := f.enter(s)
+	if answer != fair.Taken {
 		ctx, cancel := context.WithTimeout(ctx, leaveTime)
 		defer cancel()
-		for _, idle := range f.idle(caller) {
-			if entered = idle.yield(ctx) && f.enter(s); entered {
+		for _, idle := range f.idle(caller, answer == fair.Full) {
+			if idle.yield(ctx, s) {
+				answer = fair.Taken
 				break
 			}
 		}
 	}
-	if !entered {
+	if answer != fair.Taken {
 		s.cancel()
 		s.held.Release()
 		return nil, false
@@ -96,19 +96,24 @@ func (f *Front) open(ctx context.Context, caller, target string, link *Link) (*f
 }
 
 // enter enters a session, if there is a place.
-func (f *Front) enter(s *frontSession) bool {
+func (f *Front) enter(s *frontSession) fair.Answer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.ctx.Err() != nil || f.places.Of(s.caller) >= f.opts.MaxSessionsPerCaller || f.places.Take(s.caller, 1) != fair.Taken {
-		return false
+	if f.closed || f.ctx.Err() != nil || f.places.Of(s.caller) >= f.opts.MaxSessionsPerCaller {
+		return fair.Above
 	}
-	f.sessions[s.id] = s
-	return true
+	answer := f.places.Take(s.caller, 1)
+	if answer == fair.Taken {
+		f.sessions[s.id] = s
+	}
+	return answer
 }
 
-// idle returns the sessions of a caller without a request, a call, a GET stream or a task, the least recently used
-// one first. Of a drained Front it returns none.
-func (f *Front) idle(caller string) (list []*frontSession) {
+// idle lists idle sessions, without a request, a call, a GET stream or a task, to end for a new session of a
+// caller. They are sessions of the caller. full says that it is within its share: then sessions of callers
+// with more are before them. Of each kind the least recently used session is first. Of a drained Front the
+// list is empty.
+func (f *Front) idle(caller string, full bool) (list []*frontSession) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.ctx.Err() != nil {
@@ -116,7 +121,7 @@ func (f *Front) idle(caller string) (list []*frontSession) {
 	}
 	since := make(map[*frontSession]time.Time)
 	for _, s := range f.sessions {
-		if s.caller != caller {
+		if s.caller != caller && !(full && f.places.Yields(s.caller, caller)) {
 			continue
 		}
 		s.mu.Lock()
@@ -126,13 +131,21 @@ func (f *Front) idle(caller string) (list []*frontSession) {
 		}
 		s.mu.Unlock()
 	}
-	slices.SortFunc(list, func(a, b *frontSession) int { return since[a].Compare(since[b]) })
+	slices.SortFunc(list, func(a, b *frontSession) int {
+		switch own := a.caller == caller; {
+		case own == (b.caller == caller):
+			return since[a].Compare(since[b])
+		case own:
+			return 1
+		}
+		return -1
+	})
 	return list
 }
 
-// yield ends an idle session in favour of another one of its caller, unless the other end says that the
-// session is in use: by a task at work.
-func (s *frontSession) yield(ctx context.Context) bool {
+// yield ends an idle session, and enters next in its place, unless the other end says that the session is
+// in use: by a task at work.
+func (s *frontSession) yield(ctx context.Context, next *frontSession) bool {
 	s.mu.Lock()
 	link, remote := s.link, s.remote
 	s.mu.Unlock()
@@ -141,8 +154,30 @@ func (s *frontSession) yield(ctx context.Context) bool {
 	if err != nil && (!errors.As(err, &failed) || failed.Retryable) {
 		return false
 	}
-	s.gone()
-	return true
+	removed, entered := s.f.remove(s, next)
+	if !removed { // something else has ended it by now
+		return s.f.enter(next) == fair.Taken
+	}
+	s.cease()
+	link.MCP.Leave(s.target, remote)
+	return entered
+}
+
+// remove removes a session. next, if it is not nil, is entered in its place, but not in a drained Front.
+func (f *Front) remove(s, next *frontSession) (removed, entered bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sessions[s.id] != s {
+		return false, false
+	}
+	delete(f.sessions, s.id)
+	if next == nil || f.closed || f.ctx.Err() != nil {
+		f.places.Give(s.caller, 1)
+		return true, false
+	}
+	f.places.Pass(s.caller, next.caller)
+	f.sessions[next.id] = next
+	return true, true
 }
 
 // session returns the session that a request is of, and keeps it from expiring until
@@ -192,16 +227,15 @@ func (s *frontSession) expire() {
 // drop ends the session on this side: calls are cancelled, streams end, the id is
 // unknown from now on. Only the first caller gets true.
 func (s *frontSession) drop() bool {
-	s.f.mu.Lock()
-	mine := s.f.sessions[s.id] == s
-	if mine {
-		delete(s.f.sessions, s.id)
-		s.f.places.Give(s.caller, 1)
+	removed, _ := s.f.remove(s, nil)
+	if removed {
+		s.cease()
 	}
-	s.f.mu.Unlock()
-	if !mine {
-		return false
-	}
+	return removed
+}
+
+// cease cancels and ends what a removed session has.
+func (s *frontSession) cease() {
 	s.cancel()
 	s.mu.Lock()
 	s.expiry.Stop()
@@ -215,7 +249,6 @@ func (s *frontSession) drop() bool {
 	for _, a := range asked {
 		a.asked.Refuse(&profiles.Error{Code: profiles.Internal, Detail: "mcp_session", Text: "the client has left"})
 	}
-	return true
 }
 
 // end ends the session here and at the other end. That the latter fails is of no
