@@ -129,7 +129,7 @@ func TestARefusedQuestionDelaysNoWork(t *testing.T) {
 			}
 			result, err := c.MCP().Do(r.t.Context(), &mcpmap.Call{Octets: fmt.Appendf(nil, requests["modern"], 1)})
 			if err != nil || result.Error() != nil {
-				return fmt.Errorf("%v, %+v", err, result)
+				return fmt.Errorf("%w, %+v", err, result)
 			}
 			c.Close()
 			<-c.Context().Done()

@@ -150,7 +150,7 @@ func (a *admission) begin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this address was used already, or is older than a minute: swpd page prints another one", http.StatusForbidden)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // not Secure, because the page is served over HTTP on loopback
 		Name: a.cookie, Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionFor.Seconds()),
 	})
 	w.Header().Set("Referrer-Policy", "no-referrer")

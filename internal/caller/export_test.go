@@ -16,7 +16,7 @@ import (
 // SignPayload returns a JWT.
 func SignPayload(t testing.TB, own *tls.Certificate, payload string) []byte {
 	t.Helper()
-	key := own.PrivateKey.(crypto.Signer) //nolint:errcheck // of a test
+	key := own.PrivateKey.(crypto.Signer)
 	alg, _ := algorithmOf(key.Public())
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: cryptosigner.Opaque(key)}, nil)
 	if err != nil {
@@ -38,7 +38,7 @@ func SignHeader(t testing.TB, own *tls.Certificate, header string, jwt []byte) [
 	t.Helper()
 	signed := encoding.EncodeToString([]byte(header)) + "." + string(bytes.Split(jwt, []byte("."))[1])
 	sum := sha256.Sum256([]byte(signed))
-	r, s, err := ecdsa.Sign(rand.Reader, own.PrivateKey.(*ecdsa.PrivateKey), sum[:]) //nolint:errcheck // of a test
+	r, s, err := ecdsa.Sign(rand.Reader, own.PrivateKey.(*ecdsa.PrivateKey), sum[:])
 	if err != nil {
 		t.Fatal(err)
 	}

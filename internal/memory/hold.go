@@ -166,7 +166,8 @@ func (r *reading) pay(ctx context.Context, n int) error {
 	}
 	began := time.Now()
 	deadline := began.Add(r.body.Wait)
-	next, announced, ok := charge{}, r.body.Announced, true
+	next, announced := charge{}, r.body.Announced
+	var ok bool
 	switch share := r.h.share; {
 	case r.paid.n == 0 && announced >= 0 && announced < Small:
 		next = charge{int(announced) + 1, Little}

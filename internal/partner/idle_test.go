@@ -3,6 +3,7 @@ package partner_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -183,7 +184,7 @@ func TestRS31IdleSessionsHoldNoStreamOfALink(t *testing.T) {
 		}
 		want := "[initialize notifications/initialized tools/list"
 		for range 3 {
-			want += " notifications/roots/list_changed notifications/roots/list_changed tools/list"
+			want += strings.Repeat(" notifications/roots/list_changed", 2) + " tools/list"
 		}
 		if got := fmt.Sprint(server.heard); got != want+"]" {
 			t.Errorf("the server has heard %s", got)

@@ -225,8 +225,8 @@ func (s *server) shown(request, response []byte) ([]byte, *profiles.Error) {
 		return response, nil
 	}
 	var m mcpmap.Message
-	if m.Scan(request) != nil || !m.Is(methodToolsList) {
-		return response, nil
+	if err := m.Scan(request); err != nil || !m.Is(methodToolsList) {
+		return response, nil //nolint:nilerr // a request that cannot be read is no list
 	}
 	met := make(map[string]string)
 	shown, err := mcpmap.CutTools(response, func(name, tool []byte) bool {

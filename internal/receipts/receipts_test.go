@@ -187,13 +187,11 @@ func exchange(n int, asked bool) audit.Exchange {
 	}
 }
 
-func at(x audit.Exchange) *audit.Exchange { return &x }
-
 // asks has a ask b, n times from first on.
 func asks(a, b *end, first, n int) {
 	for i := first; i < first+n; i++ {
-		b.book.Answers(a.identity).Answered(at(exchange(i, false)), uint64(i))
-		a.book.Asks(b.identity).Asked(at(exchange(i, true)), uint64(i))
+		b.book.Answers(a.identity).Answered(new(exchange(i, false)), uint64(i))
+		a.book.Asks(b.identity).Asked(new(exchange(i, true)), uint64(i))
 	}
 }
 
@@ -305,7 +303,7 @@ func TestADifferenceIsFoundAtBothEnds(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			virtually(t, func(t *testing.T, a, b *end) {
 				asks(a, b, 1, 1)
-				b.book.Answers(a.identity).Answered(at(exchange(2, false)), 2)
+				b.book.Answers(a.identity).Answered(new(exchange(2, false)), 2)
 				x := exchange(2, true)
 				row.edit(&x)
 				a.book.Asks(b.identity).Asked(&x, 3)
@@ -336,13 +334,13 @@ func TestADifferenceIsFoundAtBothEnds(t *testing.T) {
 func TestAnExchangeThatTheOtherEndKnowsLaterGetsItsReceiptLater(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		asks(a, b, 0, 5)
-		a.book.Asks(b.identity).Asked(at(exchange(7, true)), 7)
+		a.book.Asks(b.identity).Asked(new(exchange(7, true)), 7)
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
 		if s := a.status(); s.Confirmed != 5 || s.Waiting != 1 {
 			t.Errorf("%+v", s)
 		}
-		b.book.Answers(a.identity).Answered(at(exchange(7, false)), 7)
+		b.book.Answers(a.identity).Answered(new(exchange(7, false)), 7)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if s := a.status(); s.Confirmed != 6 || s.Waiting != 0 || s.Unknown != 0 || len(a.findings()) > 0 {
@@ -354,7 +352,7 @@ func TestAnExchangeThatTheOtherEndKnowsLaterGetsItsReceiptLater(t *testing.T) {
 func TestExchangesThatTheOtherEndNeverKnowsAreFindings(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		asks(a, b, 0, 5)
-		a.book.Asks(b.identity).Asked(at(exchange(7, true)), 7)
+		a.book.Asks(b.identity).Asked(new(exchange(7, true)), 7)
 		unfinished := exchange(8, true)
 		unfinished.Complete = false
 		a.book.Asks(b.identity).Asked(&unfinished, 8)
@@ -587,11 +585,11 @@ func TestWhatIsSentBeforeAPartnerWasAskedWaitsForAReceipt(t *testing.T) {
 		a.offer = Unknown
 		a.mu.Unlock()
 		a.book.look()
-		b.book.Answers(a.identity).Answered(at(exchange(1, false)), 1)
+		b.book.Answers(a.identity).Answered(new(exchange(1, false)), 1)
 		l := a.book.Asks(b.identity)
 		l.offer.Store(uint32(Unknown)) // as at a start
-		l.Asked(at(exchange(1, true)), 1)
-		l.Asked(at(exchange(2, true)), 2) // b has no record of it
+		l.Asked(new(exchange(1, true)), 1)
+		l.Asked(new(exchange(2, true)), 2) // b has no record of it
 		a.mu.Lock()
 		a.offer = Listed
 		a.mu.Unlock()
@@ -652,7 +650,7 @@ func TestReceiptsThatAreOffAreRefused(t *testing.T) {
 		if fault, ok := errors.AsType[*rpc.Error](err); !ok || fault.Code != rpc.CodeUnauthorized {
 			t.Errorf("%v", err)
 		}
-		a.book.Asks(b.identity).Asked(at(exchange(1, true)), 1)
+		a.book.Asks(b.identity).Asked(new(exchange(1, true)), 1)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if f := a.findings(); len(f) != 1 || f[0].What != unconfirmed || a.status().Skipped != 1 {
@@ -699,7 +697,7 @@ func TestHostileReceiptsAreRefused(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := meet(t)
-				b.book.Answers(a.identity).Answered(at(exchange(0, false)), 1)
+				b.book.Answers(a.identity).Answered(new(exchange(0, false)), 1)
 				_, err := b.book.Receive(t.Context(), &profiles.Peer{Identity: a.identity}, row.make(a, b))
 				fault, ok := errors.AsType[*rpc.Error](err)
 				if !ok || fault.Code != rpc.CodeInvalidRequest || fault.Retryable || !strings.Contains(fault.Message, row.want) {
@@ -754,7 +752,7 @@ func TestAReceiptOfWhoIsNoPartnerIsRefused(t *testing.T) {
 
 func TestAReceiptAboutUnknownExchangesIsNotKept(t *testing.T) {
 	a, b := meet(t)
-	b.book.Answers(a.identity).Answered(at(exchange(0, false)), 1)
+	b.book.Answers(a.identity).Answered(new(exchange(0, false)), 1)
 	got, err := b.book.Receive(t.Context(), &profiles.Peer{Identity: a.identity}, a.made(func(r *audit.Receipt) { r.Exchanges = many(3) }))
 	if err != nil || string(got) != "\x01\x00\x01\x01" || len(b.receipts()) > 0 {
 		t.Errorf("%q, %v", got, err)
@@ -764,7 +762,7 @@ func TestAReceiptAboutUnknownExchangesIsNotKept(t *testing.T) {
 func TestAReceiptThatIsSentAgainIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := meet(t)
-		b.book.Answers(a.identity).Answered(at(exchange(0, false)), 1)
+		b.book.Answers(a.identity).Answered(new(exchange(0, false)), 1)
 		octets := a.made(nil)
 		for i := range 2 {
 			_, err := b.book.Receive(t.Context(), &profiles.Peer{Identity: a.identity}, octets)
@@ -860,7 +858,7 @@ func TestWhatIsTurnedOffIsForgotten(t *testing.T) {
 // answered has b answer exchanges of a that a does not list.
 func answered(a, b *end, first, n int) {
 	for i := first; i < first+n; i++ {
-		b.book.Answers(a.identity).Answered(at(exchange(i, false)), uint64(i))
+		b.book.Answers(a.identity).Answered(new(exchange(i, false)), uint64(i))
 	}
 }
 
@@ -914,8 +912,8 @@ func TestAPartnerThatIsAwayHasADayToConfirm(t *testing.T) {
 func TestTwoExchangesUnderOneMsgIDAreAFinding(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {
 		answered(a, b, 7, 1)
-		b.book.Answers(a.identity).Answered(at(exchange(7, false)), 8)
-		a.book.Asks(b.identity).Asked(at(exchange(7, true)), 7) // lists one of them
+		b.book.Answers(a.identity).Answered(new(exchange(7, false)), 8)
+		a.book.Asks(b.identity).Asked(new(exchange(7, true)), 7) // lists one of them
 		time.Sleep(every + lookEach)
 		if got := b.unlistedAt(); len(got) != 1 || !strings.Contains(got[0], "records 7 to 7") || !strings.Contains(got[0], "the same msg_id") {
 			t.Errorf("%q", got)

@@ -27,7 +27,7 @@ func newMemory() *memory {
 	return &memory{values: make(map[string][]byte), expires: make(map[string]time.Time), owners: make(map[string]string)}
 }
 
-func (m *memory) Put(space, key string, was uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
+func (m *memory) Put(space, key string, _ uint64, owner string, value []byte, expires time.Time, done func(store.PutResult)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := store.PutResult{Err: m.fail, Wrote: m.fail == nil}

@@ -123,7 +123,7 @@ func (t *tasks) idle(owner string, now time.Time) *task {
 		return nil
 	}
 	for e := mine.Front(); e != nil; e = e.Next() {
-		if one := e.Value.(*task); one.rests(now) {
+		if one := e.Value.(*task); one.rests(now) { //nolint:errcheck // the list holds nothing else
 			return one
 		}
 	}
@@ -147,7 +147,7 @@ func (t *tasks) add(one *task) bool {
 		// busy keeps this from happening but for calls at the same time.
 		least := t.idle(one.owner, now)
 		if least == nil && mine != nil {
-			least = mine.Front().Value.(*task)
+			least = mine.Front().Value.(*task) //nolint:errcheck // as above
 		}
 		if least != nil {
 			t.remove(least)
@@ -267,7 +267,7 @@ func (t *tasks) working(s *serverSession) bool {
 		return false
 	}
 	for e := mine.Front(); e != nil; e = e.Next() {
-		if one := e.Value.(*task); one.session == s && !one.rests(now) {
+		if one := e.Value.(*task); one.session == s && !one.rests(now) { //nolint:errcheck // as above
 			return true
 		}
 	}

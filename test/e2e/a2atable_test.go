@@ -259,7 +259,7 @@ func (n names) plain(octets []byte) string {
 				parts = append(parts, fmt.Sprint(d["domain"], " ", reason))
 				continue
 			}
-			text, _ := json.Marshal(d) // as it was read
+			text, _ := json.Marshal(d) //nolint:errchkjson // as it was read
 			parts = append(parts, string(text))
 		}
 		if failed.ID == nil && failed.Error.Code < 0 {

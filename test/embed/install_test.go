@@ -31,7 +31,7 @@ type file struct{ path string }
 func (f file) Path() string                { return f.path }
 func (f file) Lstat() (fs.FileInfo, error) { return os.Lstat(filepath.Join(repository, f.path)) }
 func (f file) Open() (io.ReadCloser, error) {
-	return os.Open(filepath.Join(repository, f.path)) //nolint:gosec // of the repository
+	return os.Open(filepath.Join(repository, f.path))
 }
 
 // tree returns the files that a tag would have: those that git tracks, and new ones that it does not
@@ -103,7 +103,7 @@ func newElsewhere(t *testing.T) *elsewhere {
 // run runs a program there and returns its output.
 func (e *elsewhere) run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...) //nolint:gosec // of the test
+	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir, cmd.Env = dir, e.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -198,7 +198,7 @@ func TestTheModuleCanBeADependency(t *testing.T) {
 
 func text(t *testing.T, path string) string {
 	t.Helper()
-	octets, err := os.ReadFile(filepath.Join(repository, path)) //nolint:gosec // of the repository
+	octets, err := os.ReadFile(filepath.Join(repository, path))
 	if err != nil {
 		t.Fatal(err)
 	}

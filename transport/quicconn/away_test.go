@@ -16,7 +16,7 @@ func TestAPeerThatIsAwayIsNoSecurityEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close() //nolint:errcheck // of a test
+	defer silent.Close()
 	_, err = quicconn.Dial(t.Context(), silent.LocalAddr().String(), transporttest.NewCA(t).Policy(t, transporttest.Client), quicconn.Options{
 		HandshakeTimeout: 100 * time.Millisecond, OnSecurity: func(e transport.SecurityEvent) { t.Errorf("security event %+v", e) },
 	})

@@ -40,7 +40,7 @@ func TestAPeerThatIsAwayIsNoSecurityEvent(t *testing.T) {
 			}()
 			events := 0
 			_, err = tlsconn.Dial(t.Context(), ln.Addr().String(), transporttest.NewCA(t).Policy(t, transporttest.Client), tlsconn.Options{
-				HandshakeTimeout: 100 * time.Millisecond, OnSecurity: func(e transport.SecurityEvent) { events++ },
+				HandshakeTimeout: 100 * time.Millisecond, OnSecurity: func(transport.SecurityEvent) { events++ },
 			})
 			_ = ln.Close()
 			<-done

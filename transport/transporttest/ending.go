@@ -34,13 +34,13 @@ func (e Ending) Pair(t testing.TB, ca *CA) (near, far transport.Conn) {
 		cert := ca.Issue(t, Named(identity))
 		return &tls.Config{
 			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*cert}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
-			NextProtos: []string{"swp/1"}, SessionTicketsDisabled: true, InsecureSkipVerify: true, //nolint:gosec // who is who is no matter here
+			NextProtos: []string{"swp/1"}, SessionTicketsDisabled: true, InsecureSkipVerify: true,
 		}
 	}
 	wire := &endingWire{Conn: a}
 	t.Cleanup(func() {
 		for _, end := range []net.Conn{a, b} {
-			_ = end.(*pipeEnd).conn.Close(0) //nolint:errcheck // of this type
+			_ = end.(*pipeEnd).conn.Close(0)
 		}
 	})
 	ours, theirs := tls.Client(wire, config(Client)), tls.Server(b, config(Server))

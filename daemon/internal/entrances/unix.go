@@ -55,7 +55,7 @@ func listenUnix(path, short string, mode fs.FileMode) (net.Listener, error) {
 	case info.Mode()&fs.ModeSocket == 0:
 		return nil, fmt.Errorf("%s is there and is no socket", path)
 	default:
-		conn, err := net.DialTimeout("unix", short, time.Second)
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", short)
 		if err == nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("another process listens on %s", path)

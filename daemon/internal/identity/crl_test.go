@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,8 +59,8 @@ func TestTL18ARevocationListNeverReplacesANewerOne(t *testing.T) {
 		{"a higher number of the same time", ca.CRLAt(t, 9, now.Add(-time.Hour), now.Add(time.Hour)), "", false},
 		{"a time within the skew", ca.CRLAt(t, 9, now.Add(crlSkew), now.Add(time.Hour)), "", false},
 		{"a time behind the skew", ca.CRLAt(t, 9, now.Add(crlSkew+time.Second), now.Add(time.Hour)), "is from the future", true},
-		{"both, the newest last", append(old[:len(old):len(old)], inForce...), "", false},
-		{"both, the newest first", append(inForce[:len(inForce):len(inForce)], old...), "", false},
+		{"both, the newest last", append(slices.Clip(old), inForce...), "", false},
+		{"both, the newest first", append(slices.Clip(inForce), old...), "", false},
 	} {
 		dir := t.TempDir()
 		kept := KeptLists{filepath.Join(dir, "crls"), func() time.Time { return now }}
