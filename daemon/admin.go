@@ -23,6 +23,9 @@ import (
 // servers to list them.
 const toolsPatience = profiles.PageWait
 
+// claimPatience is how long the data of an identity is searched.
+const claimPatience = 10 * time.Second
+
 // admin is the listener for local administration, if it is configured, with a socket in the data directory for
 // commands. Until all parts are open it answers only that the daemon lives and starts, and names the
 // reason for a long start.
@@ -146,6 +149,17 @@ func newAdmin(d *daemon) *paths {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(list)
+	})
+	mux.HandleFunc("GET /claim", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), claimPatience)
+		defer cancel()
+		claim, err := d.state.Claim(ctx, r.URL.Query().Get("identity"))
+		if err != nil {
+			say(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(claim)
 	})
 	mux.Handle("POST /backup", d.admin.backups.handler(d))
 	addPage(mux, d)

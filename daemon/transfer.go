@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"context"
+
+	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/partners"
 	"github.com/slimwire/swp/daemon/internal/storage"
 )
@@ -57,3 +60,12 @@ const MaxStoredRows = storage.MaxRows
 
 // StoredKinds describes the kinds of stored data.
 func StoredKinds() []StoredKind { return storage.Kinds() }
+
+// Claim is what a store says about an identity: whether it owns data, and who vouched for the partner that
+// had it last.
+type Claim = storage.Claim
+
+// ClaimIn returns the Claim of an identity in the store of a configuration that no swpd has open.
+func ClaimIn(ctx context.Context, c *config.Config, identity string) (Claim, error) {
+	return storage.ClaimIn(ctx, c, identity)
+}

@@ -39,7 +39,7 @@ type content struct {
 }
 
 var contents = []content{
-	{"version and keys", []string{"data", "relay.keys", "artifact.keys", "callers"}, func(*testing.T, *upgraded) {}, func(*testing.T, *upgraded) {}},
+	{"version and keys", []string{"data", "relay.keys", "artifact.keys", "callers", "vouchers"}, func(*testing.T, *upgraded) {}, func(*testing.T, *upgraded) {}},
 	{"deliveries", []string{"relay"}, writeDeliveries, readDeliveries},
 	{"events", []string{"events", "events.names"}, writeEvents, readEvents},
 	{"tasks", []string{"a2a.request", "a2a.standing", "a2a.events", "a2a.ending", "a2a.agents", "a2a.denied"}, writeTasks, readTasks},

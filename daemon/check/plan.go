@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/daemon/claims"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/guard"
@@ -55,6 +56,9 @@ type Plan struct {
 	SLIP      PlanSLIP      `json:"slip"`
 	Tools     []PlanName    `json:"tools"` // configured tools, by tool_id
 	Warnings  []string      `json:"warnings"`
+
+	// Claims has the names that are claimed there. It is nil without a certificate.
+	Claims *claims.Registry `json:"-"`
 }
 
 // PlanListen is a listener of a Plan.
@@ -330,5 +334,6 @@ func (p *Plan) identity(c *config.Config) error {
 	}
 	p.Identity, p.NotAfter = cr.Identity(), cr.NotAfter()
 	p.Warnings = append(p.Warnings, cr.Warnings()...)
+	p.Claims = cr.Claims()
 	return nil
 }

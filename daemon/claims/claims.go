@@ -1,10 +1,13 @@
 // Package claims has the names that are claimed at an endpoint, and decides whether a partner may
 // have an identity. An authority vouches only for its own names: for a name in the trust domain of this
-// endpoint, or of another partner, only the authorities of that domain do.
+// endpoint, or of another partner, only the authorities of that domain do, and for a name that owns data
+// here, only those under which the data came.
 package claims
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +20,10 @@ type Registry struct {
 	Self        string              // identity of this endpoint; empty: unknown
 	Authorities []*x509.Certificate // the common trust anchors, which vouch for the names of this endpoint
 	Partners    []Partner
+
+	// Owns reports whether there is data of an identity here that came under none of these vouchers: those
+	// of a Partner. Nil: there is no data.
+	Owns func(identity string, vouchers []string) bool
 }
 
 // Partner is a partner, or a peer that is to become one.
@@ -29,6 +36,8 @@ type Partner struct {
 
 	Authorities []*x509.Certificate // for this partner alone, in force
 	Source      string              // of Authorities that change; empty: they are in files
+
+	OwnsData bool // the operator says that data of the identity is the partner's
 }
 
 // Check returns why the first of the partners may not have its identity, or nil.
@@ -62,7 +71,38 @@ func (r *Registry) Refuse(p *Partner) error {
 				"a trust domain has one set of authorities: write the same trust, or bundle, for both, or remove one", p.Name, p.Identity, d, other.Name)
 		}
 	}
+	if r.Owns != nil && !p.OwnsData && r.Owns(p.Identity, r.Vouchers(p)) {
+		return fmt.Errorf("partners.%s.identity: %s owns data here, and was no partner with these authorities when it came: the partner would get the data of the peer that has this name; "+
+			"if it is that peer, set partners.%[1]s.owns_data: true, or use swpd partner accept --owns-data; if not, it needs another identity", p.Name, p.Identity)
+	}
 	return nil
+}
+
+// Known returns who vouches for the partners with an identity.
+func (r *Registry) Known(identity string) (vouchers []string) {
+	for i := range r.Partners {
+		if r.Partners[i].Identity == identity {
+			vouchers = append(vouchers, r.Vouchers(&r.Partners[i])...)
+		}
+	}
+	return vouchers
+}
+
+// Vouchers names the authorities of a partner in a form that can be stored and compared: the source of
+// its authorities, and the SHA-256 of each.
+func (r *Registry) Vouchers(p *Partner) (list []string) {
+	authorities := p.Authorities
+	if p.Common {
+		authorities = r.Authorities
+	}
+	if p.Source != "" {
+		list = append(list, p.Source)
+	}
+	for _, c := range authorities {
+		sum := sha256.Sum256(c.Raw)
+		list = append(list, hex.EncodeToString(sum[:]))
+	}
+	return list
 }
 
 // ours reports whether no authority but the common ones vouches for a partner.

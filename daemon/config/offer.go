@@ -73,6 +73,7 @@ type NewPartner struct {
 	Allow      []PartnerRule // and nothing else, unless a rule names the identity
 	ValidUntil string
 	ReviewBy   string
+	OwnsData   bool
 }
 
 // Text returns the content of the file.
@@ -94,6 +95,9 @@ func (p *NewPartner) Text() []byte {
 		}
 	}
 	b.WriteString("named_only: true # rules for everybody, or for a pattern, do not apply to it\n")
+	if p.OwnsData {
+		b.WriteString("owns_data: true # that is stored here under its identity\n")
+	}
 	for _, date := range [][2]string{{"valid_until", p.ValidUntil}, {"review_by", p.ReviewBy}} {
 		if date[1] != "" {
 			fmt.Fprintf(&b, "%s: %s\n", date[0], date[1])

@@ -47,6 +47,7 @@ type Partner struct {
 
 	Allow      []PartnerRule `yaml:"allow"`      // what it may do here, besides access.rules
 	NamedOnly  bool          `yaml:"named_only"` // of access, only rules apply to it that name its identity in full
+	OwnsData   bool          `yaml:"owns_data"`  // data that came from another peer with its identity is its own
 	State      string        `yaml:"state" choice:"active,suspended,revoked"`
 	ValidUntil Date          `yaml:"valid_until"`
 	ReviewBy   Date          `yaml:"review_by"`

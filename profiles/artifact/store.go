@@ -40,6 +40,12 @@ func splitName(name string) (id, owner string, ok bool) {
 	return strings.ReplaceAll(id, escaped, "\x00"), owner, ok
 }
 
+// OwnerOf returns the owner of an artifact, by its name in a Store.
+func OwnerOf(name string) (owner string, ok bool) {
+	_, owner, ok = splitName(name)
+	return owner, ok
+}
+
 // tag is the part of an offer that is kept in memory: to compare offers, and for the
 // expected octets.
 type tag struct {

@@ -79,3 +79,8 @@ func (v *View) Span(ctx context.Context, space, log string) (first, last uint64,
 func (v *View) QueueNames(ctx context.Context, space, prefix string, most int) ([]string, error) {
 	return v.s.QueueNames(ctx, space, prefix, most)
 }
+
+// Owners is like Store.Owners.
+func (v *View) Owners(ctx context.Context, after string, yield func(name string, used int64) bool) error {
+	return v.s.Owners(ctx, after, yield)
+}

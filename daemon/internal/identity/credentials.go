@@ -439,7 +439,7 @@ func (c *Credentials) readBundles(conf config.Partners, next map[string]*endpoin
 	}
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
 		p := conf[name]
-		one := claims.Partner{Name: name, Identity: p.Identity, Common: b.pools[p.Identity] == nil, Source: strings.TrimSpace(p.Bundle.Source + " " + p.Bundle.URL)}
+		one := claims.Partner{Name: name, Identity: p.Identity, Common: b.pools[p.Identity] == nil, Source: strings.TrimSpace(p.Bundle.Source + " " + p.Bundle.URL), OwnsData: p.OwnsData}
 		for _, a := range b.vouching {
 			if a.partner == name {
 				one.Authorities = append(one.Authorities, a.cert)

@@ -110,6 +110,9 @@ type Options struct {
 	// Stored returns stored names that begin with a prefix, by their kind.
 	Stored func(ctx context.Context, prefix string) (map[string][]string, error)
 
+	// Vouch is called when partners are in force: it records who vouches for them.
+	Vouch func()
+
 	// Forgotten is called when a partner was removed.
 	Forgotten func(name string)
 
@@ -292,7 +295,7 @@ func (p *Partners) tell(barred map[string]bar) {
 
 // sameLink reports whether a link for entry a can stay for entry b.
 func sameLink(a, b config.Partner) bool {
-	b.Queue, b.Allow, b.NamedOnly, b.State, b.ValidUntil, b.ReviewBy, b.Pinned = a.Queue, a.Allow, a.NamedOnly, a.State, a.ValidUntil, a.ReviewBy, a.Pinned
+	b.Queue, b.Allow, b.NamedOnly, b.OwnsData, b.State, b.ValidUntil, b.ReviewBy, b.Pinned = a.Queue, a.Allow, a.NamedOnly, a.OwnsData, a.State, a.ValidUntil, a.ReviewBy, a.Pinned
 	return reflect.DeepEqual(a, b)
 }
 
@@ -440,6 +443,7 @@ func (p *Partners) Endpoints() []*endpoint.Endpoint { return slices.Collect(maps
 // connects.
 func (p *Partners) Opened() {
 	p.capture(p.o.Config)
+	p.o.Vouch()
 	p.apply(p.o.Config.Partners)
 }
 
@@ -622,6 +626,7 @@ func (p *Partners) Prepare(c *config.Config) (part.Change, error) {
 		Then: func() {
 			p.o.Taken(c.Partners)
 			p.capture(c)
+			p.o.Vouch()
 			if gone := p.apply(c.Partners); len(gone) > 0 {
 				p.o.Removed(gone)
 			}

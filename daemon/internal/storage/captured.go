@@ -28,6 +28,7 @@ type reading interface {
 	store.Scanner
 	store.Reader
 	QueueNames(ctx context.Context, space, prefix string, most int) ([]string, error)
+	Owners(ctx context.Context, after string, yield func(name string, used int64) bool) error
 }
 
 // Named returns stored names that begin with a prefix, by their kind, and at most
@@ -40,16 +41,14 @@ func (s *Storage) Named(ctx context.Context, prefix string) (map[string][]string
 // NamedIn is Named for each of several prefixes, of the store of a configuration that no
 // process has open. It changes nothing, and returns nothing if there is no store in the data directory.
 func NamedIn(ctx context.Context, c *config.Config, prefixes []string) (byPrefix map[string]map[string][]string, err error) {
-	if c.Store == config.StoreMemory || c.Clustered() {
+	if c.Clustered() {
 		return nil, nil
 	}
-	view, err := sqlstore.OpenView(filepath.Join(c.Data, dirStore))
+	view, err := openView(c)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
 	case errors.Is(err, store.ErrLocked):
-		return nil, fmt.Errorf("swpd uses %s, or was killed; while it runs, its log and swpd status report them: %w", c.Data, err)
-	case err != nil:
+		return nil, fmt.Errorf("%w; while it runs, its log and swpd status report them", err)
+	case view == nil:
 		return nil, err
 	}
 	defer func() { _ = view.Close() }()
@@ -60,6 +59,21 @@ func NamedIn(ctx context.Context, c *config.Config, prefixes []string) (byPrefix
 		}
 	}
 	return byPrefix, nil
+}
+
+// openView opens the store of a configuration for reading. It is nil if there is no store in the data directory.
+func openView(c *config.Config) (*sqlstore.View, error) {
+	if c.Store == config.StoreMemory {
+		return nil, nil
+	}
+	view, err := sqlstore.OpenView(filepath.Join(c.Data, dirStore))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, store.ErrLocked):
+		return nil, fmt.Errorf("swpd uses %s, or was killed: %w", c.Data, err)
+	}
+	return view, err
 }
 
 func named(ctx context.Context, in reading, prefix string) (map[string][]string, error) {

@@ -107,6 +107,14 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
+		if names := plan.Claims; names != nil {
+			o := ownership{conf: c, file: *file, configured: true}
+			names.Owns = o.owns
+			if err := names.Check(); err != nil {
+				return &exitError{exitUsage, err}
+			}
+			plan.Warnings = append(plan.Warnings, o.unknown...)
+		}
 		var read *daemon.Transferred
 		if *data {
 			n, err := readData(cmd.Context(), c, cmd.ErrOrStderr())

@@ -202,6 +202,9 @@ func (s *setup) report(cmd *cobra.Command, n *config.New, partners []*neighbour)
 		if p.file != "" {
 			_, _ = fmt.Fprintf(out, "changed %s, which knows this endpoint as partner %s\n", p.file, nameOf(s.name))
 		}
+		for _, warning := range p.warnings {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "swpd: warning: partner %s: %s\n", p.name, warning)
+		}
 		if why := unreachable(n); why != nil {
 			_, _ = fmt.Fprintf(out, "partner %s cannot dial this endpoint, which has to dial it: %v\n", p.name, why)
 		}

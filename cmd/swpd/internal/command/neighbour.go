@@ -23,6 +23,8 @@ type neighbour struct {
 	bundle *certinfo.Bundle
 	file   string // configuration of the partner, if it is on this machine
 	conf   *config.Config
+
+	warnings []string
 }
 
 // findPartners reads what --partner names and holds it against what is to be made.
@@ -31,7 +33,7 @@ func (s *setup) findPartners(n *config.New) ([]*neighbour, error) {
 	for _, arg := range s.partners {
 		p, err := readNeighbour(arg)
 		if err == nil {
-			err = p.besides(n, list)
+			err = p.besides(n, s.dir, list)
 		}
 		if err == nil && slices.ContainsFunc(list, func(other *neighbour) bool { return other.name == p.name }) {
 			err = fmt.Errorf("another partner is named %s; name this one with NAME=", p.name)
@@ -85,7 +87,7 @@ func nameOf(identity string) string {
 }
 
 // besides refuses what two endpoints on a machine cannot share.
-func (p *neighbour) besides(n *config.New, others []*neighbour) error {
+func (p *neighbour) besides(n *config.New, dir string, others []*neighbour) error {
 	unknown := unreachable(n)
 	switch {
 	case unknown != nil && len(p.bundle.Addresses) == 0:
@@ -96,7 +98,7 @@ func (p *neighbour) besides(n *config.New, others []*neighbour) error {
 	if p.bundle.Identity == n.Identity {
 		return fmt.Errorf("it has the identity %s, too; choose another with --name, such as spiffe://beta.example/swpd", n.Identity)
 	}
-	if err := p.claims(n, others); err != nil {
+	if err := p.claims(n, dir, others); err != nil {
 		return fmt.Errorf("%w; or choose another --name", err)
 	}
 	if p.conf == nil {
@@ -122,12 +124,14 @@ func (p *neighbour) besides(n *config.New, others []*neighbour) error {
 
 // claims refuses an identity that is claimed at the other end. The authorities of the new endpoint are
 // not made yet: they are others than all that there are.
-func (p *neighbour) claims(n *config.New, others []*neighbour) error {
-	here := claims.Registry{Self: n.Identity}
+func (p *neighbour) claims(n *config.New, dir string, others []*neighbour) error {
+	stored := ownership{conf: &config.Config{Data: cmp.Or(n.Data, filepath.Join(dir, "data"))}} // of an endpoint that was there before
+	here := claims.Registry{Self: n.Identity, Owns: stored.owns}
 	for _, other := range others {
 		here.Partners = append(here.Partners, claims.Partner{Name: other.name, Identity: other.bundle.Identity, Authorities: other.bundle.Authorities})
 	}
 	if err := here.Refuse(&claims.Partner{Name: p.name, Identity: p.bundle.Identity, Authorities: p.bundle.Authorities}); err != nil || p.conf == nil {
+		p.warnings = stored.unknown
 		return err
 	}
 	there, err := check.Claims(p.conf, time.Now())
@@ -137,6 +141,9 @@ func (p *neighbour) claims(n *config.New, others []*neighbour) error {
 	if one, taken := p.conf.Partners[nameOf(n.Identity)]; taken {
 		return fmt.Errorf("%s: there is a partner %s, which is %s", p.file, nameOf(n.Identity), one.Identity)
 	}
+	theirs := ownership{conf: p.conf, file: p.file}
+	there.Owns = theirs.owns
+	defer func() { p.warnings = slices.Concat(stored.unknown, theirs.unknown) }()
 	if err := there.Refuse(&claims.Partner{Name: nameOf(n.Identity), Identity: n.Identity}); err != nil {
 		return fmt.Errorf("%s: %w", p.file, err)
 	}

@@ -260,7 +260,7 @@ type acceptance struct {
 	name, fingerprint, reply string
 	identity                 string // that the partner must have; empty: any that is not claimed here
 	validUntil, reviewBy     string
-	yes, again               bool
+	yes, again, ownsData     bool
 	offers                   offerFlags
 
 	invitation *invitation.Invitation
@@ -268,6 +268,7 @@ type acceptance struct {
 	old        string // name of the revoked partner with its identity
 	allow      []config.PartnerRule
 	config     *config.Config // with the partner
+	unknown    []string       // warnings: what could not be asked
 }
 
 func newPartnerAccept() *cobra.Command {
@@ -286,7 +287,8 @@ An invitation that has ended, was damaged, has an unknown version, or invites an
 is refused, and a reply to an invitation that this endpoint has not made, or that was answered
 before. So is a partner whose identity is claimed here: in the trust domain of this endpoint or
 of another partner it needs their authorities, and where access rules name it, --identity has to
-say that it is meant. In scripts use
+say that it is meant. An identity that owns data here is taken only under the authorities with
+which it was a partner when the data came, or with --owns-data. In scripts use
 --yes and --fingerprint: without somebody who compares it, the fingerprint must be given.`,
 		Example: `  swpd partner accept acme.invitation --config swpd.yaml --offer rpc:orders.find --reply acme.reply
   swpd partner accept acme.reply --config swpd.yaml
@@ -304,6 +306,7 @@ say that it is meant. In scripts use
 	f.StringVar(&a.reviewBy, "review-by", "", "`day` by which it is to be reviewed")
 	f.BoolVar(&a.yes, "yes", false, "do not ask; needs --fingerprint")
 	f.BoolVar(&a.again, "again", false, "accept an identity whose partnership was revoked")
+	f.BoolVar(&a.ownsData, "owns-data", false, "accept an identity that owns data here under other authorities: the partner gets that data")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := loadPartners(*file)
 		if err != nil {
@@ -489,9 +492,19 @@ func (a *acceptance) claimed() error {
 	if err != nil {
 		return err
 	}
+	known := names.Known(i.Identity)
 	names.Partners = slices.DeleteFunc(names.Partners, func(p claims.Partner) bool { return p.Name == a.old })
+	o := ownership{conf: a.conf, file: a.file}
+	owns := false
+	names.Owns = func(identity string, vouchers []string) bool {
+		owns = !slices.ContainsFunc(vouchers, func(v string) bool { return slices.Contains(known, v) }) && o.owns(identity, vouchers)
+		return owns && !a.ownsData
+	}
 	if err := names.Refuse(&claims.Partner{Name: a.name, Identity: i.Identity, Authorities: b.Authorities}); err != nil {
 		return err
+	}
+	if a.unknown = o.unknown; a.ownsData && !owns && len(o.unknown) == 0 {
+		return cli.Usagef("--owns-data has no effect: no data of %s is here, or it came under the authorities of the partner", i.Identity)
 	}
 	if keys := check.Named(a.conf, i.Identity); len(keys) > 0 && a.identity == "" && a.old == "" {
 		return fmt.Errorf("is of %s, which is named already in %s: the peer that has this name would be locked out, unless it is the partner; if it is, accept with --identity %[1]s", i.Identity, strings.Join(keys, ", "))
@@ -529,6 +542,7 @@ func (a *acceptance) text() (trust string, text []byte, err error) {
 	pem := a.name + "-" + a.invitation.Sum[:8] + ".pem"
 	n := config.NewPartner{
 		Identity: a.invitation.Identity, Addresses: a.invitation.Addresses, Trust: pem, Allow: a.allow, ValidUntil: a.validUntil, ReviewBy: a.reviewBy,
+		OwnsData: a.ownsData,
 	}
 	head := fmt.Sprintf("# Accepted on %s, fingerprint %s.\n", time.Now().UTC().Format(time.DateOnly), a.invitation.Sum)
 	return filepath.Join(config.DirOfPartners(a.file), pem), append([]byte(head), n.Text()...), nil
@@ -606,7 +620,10 @@ func (a *acceptance) show(out io.Writer, warnings []string) error {
 	if a.reviewBy != "" {
 		row("review by", "%s", a.reviewBy)
 	}
-	for _, warning := range warnings {
+	if a.ownsData {
+		row("it owns", "the data that is stored here under its identity")
+	}
+	for _, warning := range append(a.unknown, warnings...) {
 		row("warning", "%s", warning)
 	}
 	return w.Flush()
