@@ -19,11 +19,12 @@ import (
 	"github.com/slimwire/swp/profiles"
 )
 
-// Connections that a web holds at once. Probes have more places: a place that is needed is spared for 250 ms,
-// so a burst of connections at 64 places would keep a probe waiting.
+// Connections that a web holds at once. Probes have more places than four sources open connections in
+// strangers.Fair, at 500 a second each: a connection that arrives at full places waits until the oldest has
+// had strangers.Least, and can be refused until it has had strangers.Fair.
 const (
 	maxWeb    = 64
-	maxProbes = 1024
+	maxProbes = 2560
 )
 
 // web is an HTTP listener for requests without credentials. It answers as soon as the daemon starts.
