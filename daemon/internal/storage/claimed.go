@@ -134,7 +134,7 @@ func (s *Storage) vouch(ctx context.Context, names *claims.Registry, p *claims.P
 	if err != nil {
 		return err
 	}
-	// Data is searched for only if it could be somebody else's: the search reads the names of all artifacts.
+	// The search reads the names of all artifacts, so it is made only for new authorities.
 	if c.Data = true; c.Recorded && c.Foreign(names.Vouchers(p)) {
 		if c.Data, err = hasData(ctx, s.engine, p.Identity); err != nil {
 			return err
