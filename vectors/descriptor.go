@@ -314,8 +314,8 @@ type Expect struct {
 	Free []uint64 `json:"free,omitempty"`
 
 	// FreeMembers are the members of a document of A2A-SDL, by path with dots, whose
-	// content may be another than in BinFile. They must be there. The document is
-	// compared by its values, in the same form.
+	// content may be another than in BinFile. Those that BinFile has must be there.
+	// The document is compared by its values, in the same form.
 	FreeMembers []string `json:"free_members,omitempty"`
 
 	// For JSON-RPC that the endpoint sends.
