@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ type attempt struct {
 	cancel    context.CancelFunc
 
 	// Guarded by mu of the Service.
-	behind bool // an earlier attempt of the attachment has ended unanswered since
+	behind bool // an earlier attempt of the attachment has ended unanswered, or the attachment is over
 	over   bool // the outcome is known
 	how    outcome
 	reason string      // of a NACK
@@ -54,8 +55,13 @@ func (at *attempt) make(send func() (profiles.Call, outcome)) {
 	s.mu.Lock()
 	s.attempts[at.key] = append(s.attempts[at.key], at)
 	at.a.open = append(at.a.open, at)
+	at.behind = at.a.over
 	s.mu.Unlock()
-	call, how := send()
+	var call profiles.Call
+	how := unanswered
+	if !at.behind {
+		call, how = send()
+	}
 	if call == nil {
 		at.answer(how, nil)
 	}
@@ -140,19 +146,25 @@ func (r *record) left(now time.Time) uint64 {
 
 // run waits for the answer and stores the outcome.
 func (at *attempt) run(call profiles.Call) {
-	silent := false
+	silent, lost := false, false
 	if call != nil {
 		env, err := call.Recv(at.ctx)
 		how := unanswered
 		if err == nil {
 			how = at.read(env)
 		}
+		_, refused := errors.AsType[*profiles.Error](err)
+		lost = err != nil && !refused && at.ctx.Err() == nil
 		silent = at.answer(how, nil) && err != nil
 		call.Close()
 	}
 	at.cancel()
 	s := at.a.s
 	s.mu.Lock()
+	if lost { // no answer can come any more, and the next delivery would fail for that alone
+		at.a.left()
+		defer at.a.call.Fail(errDeaf)
+	}
 	at.a.seat.silent = silent
 	list := slices.DeleteFunc(s.attempts[at.key], func(other *attempt) bool { return other == at })
 	if s.attempts[at.key] = list; len(list) == 0 {

@@ -136,6 +136,33 @@ func TestPR15SilenceCountsForOneDeliveryAtATime(t *testing.T) {
 	})
 }
 
+// A consumer that has sent the end of its stream can answer nothing any more. It is detached,
+// and what it did not get is not charged.
+func TestPR15AConsumerThatCannotAnswerGetsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, "mux", relay.Options{Backoff: time.Hour})
+		p := s.dial(publisher)
+		for _, id := range []string{"a", "b", "c"} {
+			p.publish("orders", id)
+		}
+		r := s.rawConsumer(consumer, "orders", 1)
+		synctest.Wait()
+		if err := r.lane.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p.wantStatus("a", relay.Retry, 2)
+		p.wantStatus("b", relay.Queued, 1)
+		p.wantStatus("c", relay.Queued, 1)
+		if _, err := r.stream.Recv(t.Context()); err == nil || !strings.Contains(err.Error(), "can answer no delivery") {
+			t.Errorf("the attachment ended with %v", err)
+		}
+		next := s.dial(consumer).consume("orders", 2)
+		receive(t, next, "b")
+		receive(t, next, "c")
+	})
+}
+
 // take returns what came since the last time.
 func (r *raw) take() (list []arrival) {
 	r.mu.Lock()
