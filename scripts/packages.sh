@@ -19,7 +19,11 @@ trap 'rm -rf "$work"' EXIT
 echo "packages: manual pages and completions"
 host=$work/host
 GOOS='' "$go" build -o "$host/" ./cmd/...
-version=${VERSION:-$("$host/swpd" version | cut -d' ' -f2)}
+version=${VERSION:-$("$host/swpd" version | awk 'NR == 1 {print $2}')}
+[[ $version =~ ^[0-9A-Za-z.+-]+$ ]] || {
+  echo "packages: the version is \"$version\", want one word of letters, digits, dots, pluses and hyphens" >&2
+  exit 1
+}
 # The package of a later commit has a later version.
 package=${version/-dev+/-dev.$seconds+}
 share=$work/share
