@@ -60,6 +60,9 @@ type Pending interface {
 	Item(item []byte) error
 	Return(result []byte) error
 	Fail(err error)
+
+	// Leave ends the call without an answer, because its caller is leaving.
+	Leave()
 }
 
 // MethodError is the failure of a method. It becomes the error answer of the call.

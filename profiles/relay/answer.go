@@ -68,7 +68,6 @@ var (
 	errOwned    = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "relay_owned", Text: "relay: the topic belongs to another profile, which alone publishes to it", Denied: true}
 	errAgent    = &profiles.Error{Code: profiles.SecurityPolicy, Detail: "agent_id", Text: "relay: the topic is of an agent_id that is not for this identity", Denied: true}
 	errEnding   = profiles.Busy("closed", "relay: this endpoint is shutting down")
-	errDeaf     = profiles.Busy("no_answers", "relay: this consumer has ended its stream and can answer no delivery")
 )
 
 // refusals convert errors to RELAY_ERR and back.

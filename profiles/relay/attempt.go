@@ -163,7 +163,7 @@ func (at *attempt) run(call profiles.Call) {
 	s.mu.Lock()
 	if lost { // no answer can come any more, and the next delivery would fail for that alone
 		at.a.left()
-		defer at.a.call.Fail(errDeaf)
+		defer at.a.call.Leave()
 	}
 	at.a.seat.silent = silent
 	list := slices.DeleteFunc(s.attempts[at.key], func(other *attempt) bool { return other == at })

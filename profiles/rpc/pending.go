@@ -133,6 +133,15 @@ func (p *Pending) Fail(err error) {
 	p.stop(err)
 }
 
+// Leave ends the call without an answer, because its caller is leaving. With an
+// idempotency_key the call continues, see Context.
+func (p *Pending) Leave() {
+	if p.run == nil {
+		p.seat.refuse(nil)
+		p.stop(nil)
+	}
+}
+
 // hold opens the call of a Held method.
 func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Duration) error {
 	p := &Pending{session: req.Session, lane: req.Lane, key: string(in.IdempotencyKey), stop: func(error) {}}
@@ -142,8 +151,7 @@ func (s *service) hold(req *profiles.Request, in *Req, m *method, left time.Dura
 			p.Fail(why)
 			return
 		}
-		p.seat.refuse(nil)
-		p.stop(nil)
+		p.Leave()
 	}
 	err := s.sit(&p.seat, req, in, m, left, leave, func(*profiles.Request) {
 		p.ctx, p.stop = context.WithCancelCause(p.seat.w.Context())
