@@ -40,6 +40,7 @@ func howLong(t *testing.T) time.Duration {
 // TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice kills swpd at
 // random moments under mixed durable load.
 func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
+	beside(t)
 	sown(t)
 	d := howLong(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -92,6 +93,7 @@ func TestST01KilledUnderLoadNothingAcknowledgedIsLostOrDoneTwice(t *testing.T) {
 // TestST09KilledDuringRecoveryItConverges kills swpd twenty times in a row while
 // it starts.
 func TestST09KilledDuringRecoveryItConverges(t *testing.T) {
+	beside(t)
 	sown(t)
 	data := filepath.Join(t.TempDir(), "data")
 	f := new(faults)

@@ -452,6 +452,7 @@ func (n *nodes) heard() (epoch int64, at time.Time) {
 // than its silence may be, and cut off for a shorter time. The database is killed, and fails over to its
 // synchronous standby.
 func TestST01NodesThatFailOrAreCutOffLoseNothing(t *testing.T) {
+	beside(t)
 	sown(t)
 	d := howLong(t)
 	f := new(faults)

@@ -29,6 +29,7 @@ const (
 // did is in journals of their own, which are held against the contract of the
 // relay: see history.judge.
 func TestST01RelayWithPublisherConsumerAndSwpdKilledNothingAcknowledgedIsLost(t *testing.T) {
+	beside(t)
 	sown(t)
 	d := 5 * time.Second
 	long := os.Getenv("SWP_CRASH") != ""

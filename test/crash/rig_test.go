@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/slimwire/swp/client"
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/internal/netcut"
 	"github.com/slimwire/swp/internal/programs"
 	"github.com/slimwire/swp/profiles/all"
@@ -42,7 +44,23 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	os.Exit(netcut.Run(m.Run))
+}
+
+// atOnce is how many parallel tests run at a time, unless the flag -parallel says it. They
+// wait for most of their time, so it does not depend on the number of cores.
+const atOnce = "4"
+
+// beside has a test run beside others. A test of full length, or one that asserts times, has the
+// machine for itself.
+func beside(t *testing.T) {
+	t.Helper()
+	if !effort.Long() && os.Getenv("SWP_CRASH") == "" {
+		t.Parallel()
+	}
 }
 
 const (

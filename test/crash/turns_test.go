@@ -96,6 +96,7 @@ func judgedTurns(t *testing.T, ops []porcupine.Operation) porcupine.CheckResult 
 // TestST01NodesHaveAStoreInTurn kills, stops and drains processes that write to one store. There is an
 // order of all that they were told in which each writes only as long as it has the store.
 func TestST01NodesHaveAStoreInTurn(t *testing.T) {
+	beside(t)
 	sown(t)
 	o, luck := newOwners(t), chances(t.Name())
 	events := []func(){
@@ -178,6 +179,7 @@ const inNoTransaction = `SELECT state = 'idle' FROM pg_stat_activity JOIN pg_loc
 
 // A database that does not fence has an owner that was stopped write after the next one.
 func TestTheJudgeOfTurnsFindsTheWriteOfAZombie(t *testing.T) {
+	beside(t)
 	o := newOwners(t)
 	c, err := pgx.Connect(t.Context(), o.server.DSN("postgres"))
 	if err == nil {
