@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +22,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/identity"
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -34,17 +34,11 @@ import (
 	"github.com/slimwire/swp/transport/tlsconn"
 )
 
-// atOnce is how many parallel tests run at a time, unless the flag -parallel says it. They
-// wait for most of their time, so it does not depend on the number of cores.
-const atOnce = "8"
-
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(childMain())
 	}
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		panic(err)
-	}
+	effort.AtOnce(8)
 	goleak.VerifyTestMain(m)
 }
 

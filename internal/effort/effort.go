@@ -22,7 +22,9 @@
 package effort
 
 import (
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -62,5 +64,14 @@ func Unwatched(t testing.TB) {
 	t.Helper()
 	if Watched && !Long() {
 		t.Skip("it is run without the race detector")
+	}
+}
+
+// AtOnce has as many parallel tests of a program run at a time, unless its flag -parallel says
+// it. Call it in TestMain of tests that wait for most of their time: the number of cores, which is
+// the default, is then no measure.
+func AtOnce(tests int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
+		panic(err) // it is not called from a test
 	}
 }

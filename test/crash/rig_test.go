@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -44,15 +43,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		panic(err)
-	}
+	effort.AtOnce(4)
 	os.Exit(netcut.Run(m.Run))
 }
-
-// atOnce is how many parallel tests run at a time, unless the flag -parallel says it. They
-// wait for most of their time, so it does not depend on the number of cores.
-const atOnce = "4"
 
 // beside has a test run beside others. A test of full length, or one that asserts times, has the
 // machine for itself.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/internal/programs"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 		scriptedOnStdio(os.Args[2])
 		return
 	}
+	effort.AtOnce(6)
 	os.Exit(m.Run())
 }
 
