@@ -111,7 +111,7 @@ func (a *admin) Close() error {
 // newAdmin returns the paths of the admin listener. There is no profiling.
 func newAdmin(d *daemon) *paths {
 	open, mux := http.NewServeMux(), http.NewServeMux()
-	observe(open, &d.health, d.metrics.Registry)
+	observe(open, &d.health, (*Health).Open, d.metrics.Registry)
 	mux.HandleFunc("POST /session", func(w http.ResponseWriter, _ *http.Request) {
 		at := d.admin.address()
 		if _, unix := config.UnixSocket(at); unix {
@@ -166,8 +166,8 @@ func newAdmin(d *daemon) *paths {
 	return &paths{open: open, inner: http.NewCrossOriginProtection().Handler(mux)}
 }
 
-// observe adds /livez, /readyz with reasons, and /metrics.
-func observe(mux *http.ServeMux, h *health, metrics prometheus.Gatherer) {
+// observe adds /livez, /readyz with reasons and the given warnings, and /metrics.
+func observe(mux *http.ServeMux, h *health, warnings func(*Health) []string, metrics prometheus.Gatherer) {
 	mux.HandleFunc("GET /livez", live)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		v := h.look()
@@ -175,7 +175,7 @@ func observe(mux *http.ServeMux, h *health, metrics prometheus.Gatherer) {
 		if !v.Ready {
 			lines, status = v.Reasons, http.StatusServiceUnavailable
 		}
-		for _, warning := range v.Warnings {
+		for _, warning := range warnings(&v) {
 			lines = append(lines, "warning: "+warning)
 		}
 		say(w, status, lines...)

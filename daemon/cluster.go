@@ -183,7 +183,7 @@ func (s *standing) paths() *paths {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.d.cluster.Collectors()...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	observe(open, &s.d.health, registry)
+	observe(open, &s.d.health, (*Health).Open, registry)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.status())

@@ -257,6 +257,17 @@ func (r *running) get(path string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
+// warned returns all warnings with their ends, one on each line.
+func (r *running) warned() string {
+	r.t.Helper()
+	var h Health
+	_, body := r.get("/status")
+	if err := json.Unmarshal([]byte(body), &h); err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Join(h.Warnings, "\n")
+}
+
 // metric returns the value of a series, "" if it is not there.
 func (r *running) metric(series string) string {
 	r.t.Helper()

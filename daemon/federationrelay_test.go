@@ -424,8 +424,8 @@ func TestWhyAPartnerTakesNoDeliveriesIsToldOnBothSidesOfTheQueue(t *testing.T) {
 		if q := queue().Partners[0].Queue; q.Held == nil || q.Held.Topic != "b/t" || !strings.Contains(q.Held.Message, "the topic is full") {
 			t.Errorf("status: %+v", q)
 		}
-		if _, body := a.get("/readyz"); !strings.Contains(body, "partner b accepts no deliveries of the topic b/t now") {
-			t.Errorf("readyz: %s", body)
+		if body := a.warned(); !strings.Contains(body, "partner b accepts no deliveries of a topic now: b/t: ") {
+			t.Errorf("warnings: %s", body)
 		}
 		there, p := relayPeer(t, b.running, b.addrs[transport])
 		c := consumes(t, b, p, there, "t", 1)

@@ -251,7 +251,8 @@ func (d *daemon) makeEntrances() error {
 	}
 	d.add(d.fronts)
 	mux := http.NewServeMux()
-	observe(mux, &d.health, d.metrics.Registry)
+	all := func(h *Health) []string { return h.Warnings }
+	observe(mux, &d.health, all, d.metrics.Registry)
 	d.monitor, err = fronts.NewMonitor(fronts.MonitorOptions{Config: d.config, Log: d.log, Sockets: d.sockets, Now: d.credentials.Now, Handler: mux})
 	if err != nil {
 		return err

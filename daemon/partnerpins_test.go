@@ -241,7 +241,7 @@ func TestAToolThatDriftsIsHiddenRefusedAndSaidToBe(t *testing.T) {
 	list("after a change")
 	drifted("after a change", "1")
 	a.await(`"pinned tool of partner differs","partner":"b","tool":"modern/look","state":"changed"`)
-	if _, text := a.get("/status"); !strings.Contains(text, "the pinned tool modern/look of partner b has changed or is gone") {
+	if text := a.warned(); !strings.Contains(text, "pinned tools of partner b have changed or are gone, so calls of them are refused: swpd partner pin b shows them (1): modern/look") {
 		t.Errorf("status: %s", text)
 	}
 	now := a.tools("b")["modern/look"]

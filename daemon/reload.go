@@ -331,21 +331,17 @@ func (r *reloader) reason(key string) string {
 	return ""
 }
 
-// Look implements part.Part.
-func (r *reloader) Look(h *part.Health) { h.Warnings = append(h.Warnings, r.warnings()...) }
-
-// warnings describes the differences between the configuration in force and the files.
-func (r *reloader) warnings() (list []string) {
+// Look implements part.Part: it describes the differences between the configuration in force and the files.
+func (r *reloader) Look(h *part.Health) {
 	if why, ok := r.failure.Text(); ok {
-		list = append(list, "configuration not reloaded, the old one stays in force: "+why)
+		h.WarnWith("configuration not reloaded, the old one stays in force", ": "+why)
 	}
 	for _, s := range r.sections {
 		if why, ok := s.failure.Text(); ok {
-			list = append(list, s.trouble()+": "+why)
+			h.WarnWith(s.trouble(), ": "+why)
 		}
 	}
 	if keys := *r.later.Load(); len(keys) > 0 {
-		list = append(list, "changed since the start, in force at the next start: "+strings.Join(keys, ", "))
+		h.Warn("changed since the start, in force at the next start: " + strings.Join(keys, ", "))
 	}
-	return list
 }

@@ -171,15 +171,15 @@ func TestSectionsThatDoNotFitTogetherAreRefused(t *testing.T) {
 		}
 		r, taken := reloading(old, now, refused)
 		answer := r.reload(false)
-		if !slices.Equal(*taken, tt.taken) || !slices.Equal(r.warnings(), tt.says) || len(answer.Problems) != len(tt.says) || len(answer.Later) > 0 {
-			t.Errorf("%s: taken %q, warnings %q, answer %+v", name, *taken, r.warnings(), answer)
+		if !slices.Equal(*taken, tt.taken) || !slices.Equal(warnings(r), tt.says) || len(answer.Problems) != len(tt.says) || len(answer.Later) > 0 {
+			t.Errorf("%s: taken %q, warnings %q, answer %+v", name, *taken, warnings(r), answer)
 		}
 		if tt.refused == "" {
 			continue
 		}
 		delete(refused, tt.refused) // tried again without being asked
-		if r.reload(false); !slices.Equal(*taken, []string{"mcp servers", "partners"}) || len(r.warnings()) > 0 {
-			t.Errorf("%s, then mended: taken %q, warnings %q", name, *taken, r.warnings())
+		if r.reload(false); !slices.Equal(*taken, []string{"mcp servers", "partners"}) || len(warnings(r)) > 0 {
+			t.Errorf("%s, then mended: taken %q, warnings %q", name, *taken, warnings(r))
 		}
 	}
 }
@@ -226,4 +226,10 @@ func TestKeysThatWaitAreNamedUntilTheyAreAsTheyWere(t *testing.T) {
 	if _, body := r.get("/readyz"); body != "ready\n" {
 		t.Errorf("/readyz says %q", body)
 	}
+}
+
+func warnings(r *reloader) []string {
+	var h Health
+	r.Look(&h)
+	return h.Warnings
 }

@@ -253,8 +253,8 @@ func TestServersThatCannotBeUsedLeaveThoseThatAreThere(t *testing.T) {
 	if got := r.reloads(); len(got.Problems) != 1 || !strings.HasPrefix(got.Problems[0], "mcp.servers.far: ") || len(got.Changed)+len(got.Later) > 0 {
 		t.Errorf("answer %+v", got)
 	}
-	if _, body := r.get("/readyz"); !strings.Contains(body, "warning: mcp servers not reloaded, the old ones stay: mcp.servers.far: ") {
-		t.Errorf("/readyz says %q", body)
+	if body := r.warned(); !strings.Contains(body, "mcp servers not reloaded, the old ones stay: mcp.servers.far: ") {
+		t.Errorf("warnings %q", body)
 	}
 	if got := r.mustDial(r.addrs[0]).mustAsk(t, "", initialize); !strings.Contains(got, `"result"`) {
 		t.Errorf("the server that was there: %s", got)

@@ -88,7 +88,7 @@ func TestServersAtURLsAreServedInBothEras(t *testing.T) {
 	if got := s.mustAsk(t, "modern", greet); !strings.Contains(got, `"code":-32603`) {
 		t.Errorf("with the old token: %s", got)
 	}
-	if _, body := r.get("/readyz"); !strings.Contains(body, "warning: mcp server modern: a request failed: ") {
+	if _, body := r.get("/readyz"); !strings.Contains(body, "warning: mcp server modern: a request failed\n") {
 		t.Errorf("readiness says %s", body)
 	}
 	if got := r.metric(`swpd_mcp_url_failures_total{server="modern"}`); got == "0" || got == "" {

@@ -87,7 +87,9 @@ func (p *Plan) partners(c *config.Config, policy *access.Policy) {
 		}
 		captured := c.Named(name + "/")
 		maps.Copy(captured, stored[name+"/"])
-		p.Warnings = append(p.Warnings, config.CapturedBy(name, captured)...)
+		for _, one := range config.CapturedBy(name, captured) {
+			p.Warnings = append(p.Warnings, one.String())
+		}
 		p.Partners = append(p.Partners, one)
 	}
 }

@@ -32,9 +32,25 @@ func (c *Config) Named(prefix string) map[string][]string {
 	return found
 }
 
-// CapturedBy describes local names that the name of a partner makes unreachable, because
-// they begin with it: for each kind some of the names and their number.
-func CapturedBy(partner string, found map[string][]string) (warnings []string) {
+// Captured are the local names of one kind that the name of a partner makes unreachable, because they begin with it.
+type Captured struct {
+	partner, kind string
+	some          []string
+	number        int
+}
+
+// What is the warning without the names, which callers may have chosen.
+func (c Captured) What() string {
+	return fmt.Sprintf("partners.%s captures local names, which now belong to the partner: %s (%d)", c.partner, c.kind, c.number)
+}
+
+// Which is the end of the warning: some of the names.
+func (c Captured) Which() string { return ": " + strings.Join(c.some, ", ") }
+
+func (c Captured) String() string { return c.What() + c.Which() }
+
+// CapturedBy describes the local names that a partner captures, by their kind.
+func CapturedBy(partner string, found map[string][]string) (list []Captured) {
 	for _, kind := range slices.Sorted(maps.Keys(found)) {
 		names := slices.Compact(slices.Sorted(slices.Values(found[kind])))
 		if len(names) == 0 {
@@ -44,7 +60,7 @@ func CapturedBy(partner string, found map[string][]string) (warnings []string) {
 		for _, name := range names[:min(3, len(names))] {
 			some = append(some, fmt.Sprintf("%.40q", name))
 		}
-		warnings = append(warnings, fmt.Sprintf("partners.%s captures local names, which now belong to the partner: %s (%d): %s", partner, kind, len(names), strings.Join(some, ", ")))
+		list = append(list, Captured{partner, kind, some, len(names)})
 	}
-	return warnings
+	return list
 }

@@ -354,10 +354,10 @@ func (c *Cluster) Look(h *part.Health) {
 		if c.unread != nil {
 			why = boundlog.Clean(plain.Error(c.unread))
 		}
-		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: the list of nodes could not be read for %.0f s: %s", age.Seconds(), why))
+		h.WarnWith(fmt.Sprintf("cluster: the list of nodes could not be read for %.0f s", age.Seconds()), ": "+why)
 	}
 	if len(c.differ) > 0 {
-		h.Warnings = append(h.Warnings, fmt.Sprintf("cluster: other configuration than this node at %s: compare their files and the identities of their certificates, and reload or restart those that are behind", strings.Join(c.differ, ", ")))
+		h.Warn(fmt.Sprintf("cluster: other configuration than this node at %s: compare their files and the identities of their certificates, and reload or restart those that are behind", strings.Join(c.differ, ", ")))
 	}
 }
 

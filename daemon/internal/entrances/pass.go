@@ -204,6 +204,6 @@ func (c *Cluster) Stands(active string, h *part.Health) {
 	case time.Since(c.reached) > c.grace:
 		h.Reasons = append(h.Reasons, fmt.Sprintf("node %s is active, and this one cannot pass connections to it: %v", active, c.refused))
 	default:
-		h.Warnings = append(h.Warnings, fmt.Sprintf("node %s is active; this one passes connections to it", active))
+		h.Warn(fmt.Sprintf("node %s is active; this one passes connections to it", active))
 	}
 }

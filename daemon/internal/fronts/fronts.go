@@ -375,7 +375,7 @@ func (f *Fronts) Recheck() (kept, closed int) {
 // Look implements part.Part.
 func (f *Fronts) Look(h *part.Health) {
 	if secure := f.secured(); secure != nil {
-		h.Warnings = append(h.Warnings, secure.expiries(f.o.Now())...)
+		h.Warn(secure.expiries(f.o.Now())...)
 	}
 }
 

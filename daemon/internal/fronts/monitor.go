@@ -123,7 +123,7 @@ func (m *Monitor) Recheck() (kept, closed int) {
 // Look implements part.Part.
 func (m *Monitor) Look(h *part.Health) {
 	if m.entry != nil {
-		h.Warnings = append(h.Warnings, m.entry.secure.Load().expiries(m.o.Now())...)
+		h.Warn(m.entry.secure.Load().expiries(m.o.Now())...)
 	}
 }
 

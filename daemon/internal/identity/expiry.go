@@ -95,9 +95,9 @@ func (c *Credentials) Look(h *part.Health) {
 	if reason, urgent := c.expiry(); urgent {
 		h.Reasons = append(h.Reasons, reason)
 	} else if reason != "" {
-		h.Warnings = append(h.Warnings, reason)
+		h.Warn(reason)
 	}
-	h.Warnings = slices.Concat(h.Warnings, c.others())
+	h.Warn(c.others()...)
 }
 
 // usageFaults returns why all peers refuse the certificate of this endpoint if this endpoint dials, and

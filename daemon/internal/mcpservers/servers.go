@@ -309,11 +309,11 @@ func (s *Servers) observe(ev mcpstdio.Event) {
 			return
 		}
 		s.log.Warn("child ended", fields...)
-		s.troubles.Note(ev.Server, "a child ended: "+ev.Err.Error())
+		s.troubles.Note(ev.Server, "a child ended", ev.Err)
 	case mcpstdio.Failed:
 		s.failures.WithLabelValues(ev.Server).Inc()
 		s.log.Error("child could not be started", fields...)
-		s.troubles.Note(ev.Server, "a child could not be started: "+ev.Err.Error())
+		s.troubles.Note(ev.Server, "a child could not be started", ev.Err)
 	case mcpstdio.Stderr:
 		s.log.Info("child says", append(fields, zap.ByteString("line", ev.Line))...)
 	case mcpstdio.Noise:
@@ -329,7 +329,7 @@ func (s *Servers) Names() []string {
 
 // Look implements part.Part.
 func (s *Servers) Look(h *part.Health) {
-	h.Warnings = append(h.Warnings, s.troubles.Warnings("mcp server")...)
+	s.troubles.Look("mcp server", h)
 }
 
 // Close implements part.Part: it ends all children and sessions at URLs, and waits for

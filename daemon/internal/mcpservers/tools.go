@@ -98,7 +98,7 @@ func (in *Inside) Offer(o *all.Options) error {
 	o.TOOLDISC.Report = func(server string, err error) {
 		if err != nil {
 			in.log.Warn("tools of a server are not all known", zap.String("server", server), zap.Error(err))
-			in.servers.troubles.Note(server, "its tools are not all known: "+err.Error())
+			in.servers.troubles.Note(server, "its tools are not all known", err)
 		}
 	}
 	return err

@@ -23,7 +23,7 @@ func (s *Servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, e
 		Name: name, URL: c.URL, Headers: headersOf(c), Timeouts: mcpmap.Timeouts{Each: c.Timeout, Tools: c.Timeouts}, SessionIdle: c.SessionIdle, Memory: s.memory,
 		Trouble: func(err error) {
 			s.log.Warn("request to a server failed", zap.String("server", name), zap.Error(err))
-			s.troubles.Note(name, "a request failed: "+err.Error())
+			s.troubles.Note(name, "a request failed", err)
 		},
 	})
 }

@@ -71,7 +71,25 @@ type Health struct {
 	Ready    bool     `json:"ready"`
 	Reasons  []string `json:"reasons"`  // why not
 	Warnings []string `json:"warnings"` // for the operator
+
+	open []string // the warnings as programs without credentials may read them
 }
+
+// Warn adds warnings for everybody: they consist of our words, and of names of entries of the configuration.
+func (h *Health) Warn(texts ...string) {
+	h.Warnings = append(h.Warnings, texts...)
+	h.open = append(h.open, texts...)
+}
+
+// WarnWith adds a warning with an end that is not for everybody: a name, an id or a text that is of somebody else,
+// or an error, which can quote one.
+func (h *Health) WarnWith(text, end string) {
+	h.Warnings = append(h.Warnings, text+end)
+	h.open = append(h.open, text)
+}
+
+// Open returns the warnings without the ends that are not for everybody.
+func (h *Health) Open() []string { return h.open }
 
 // Passive implements Part by doing nothing.
 type Passive struct{}

@@ -23,12 +23,12 @@ type Troubles struct {
 }
 
 type trouble struct {
-	text string
-	when time.Time
+	what, why string
+	when      time.Time
 }
 
-// Note records a failure, unless its name is not recorded.
-func (t *Troubles) Note(name, text string) {
+// Note records what has failed, in words of our own, and why, unless its name is not recorded.
+func (t *Troubles) Note(name, what string, why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known != nil && !t.known[name] {
@@ -37,7 +37,7 @@ func (t *Troubles) Note(name, text string) {
 	if t.last == nil {
 		t.last = make(map[string]trouble)
 	}
-	t.last[name] = trouble{boundlog.Clean(plain.Text(text)), time.Now()}
+	t.last[name] = trouble{what, boundlog.Clean(plain.Error(why)), time.Now()}
 }
 
 // Only removes all names except some, permanently.
@@ -51,15 +51,13 @@ func (t *Troubles) Only(names []string) {
 	maps.DeleteFunc(t.last, func(name string, _ trouble) bool { return !t.known[name] })
 }
 
-// Warnings returns recent failures, one line each, beginning with kind.
-func (t *Troubles) Warnings(kind string) []string {
+// Look adds recent failures, one line each, beginning with kind.
+func (t *Troubles) Look(kind string, h *Health) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var list []string
 	for _, name := range slices.Sorted(maps.Keys(t.last)) {
 		if t := t.last[name]; time.Since(t.when) < freshTrouble {
-			list = append(list, kind+" "+name+": "+t.text)
+			h.WarnWith(kind+" "+name+": "+t.what, ": "+t.why)
 		}
 	}
-	return list
 }

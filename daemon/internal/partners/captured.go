@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
 )
 
 // captureTime bounds the search for the names that one partner captures.
@@ -21,13 +22,13 @@ func (p *Partners) capture(c *config.Config) {
 	p.mu.Lock()
 	known := p.captured
 	p.mu.Unlock()
-	now := make(map[string][]string, len(c.Partners))
+	now := make(map[string][]config.Captured, len(c.Partners))
 	for name := range c.Partners {
 		warnings, ok := known[name]
 		if !ok {
 			warnings = config.CapturedBy(name, p.named(c, name))
-			for _, warning := range warnings {
-				p.log.Warn(warning)
+			for _, one := range warnings {
+				p.log.Warn(one.String())
 			}
 		}
 		now[name] = warnings
@@ -51,12 +52,13 @@ func (p *Partners) named(c *config.Config, partner string) map[string][]string {
 	return found
 }
 
-// captures are the warnings about captured names.
-func (p *Partners) captures() (list []string) {
+// captures warns of captured names.
+func (p *Partners) captures(h *part.Health) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(p.captured)) {
-		list = append(list, p.captured[name]...)
+		for _, c := range p.captured[name] {
+			h.WarnWith(c.What(), c.Which())
+		}
 	}
-	return list
 }

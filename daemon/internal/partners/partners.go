@@ -65,7 +65,7 @@ type Partners struct {
 	links  map[string]*partner.Link
 	shut   bool
 
-	captured map[string][]string // warnings about local names, by partner
+	captured map[string][]config.Captured // local names, by partner
 
 	memory memory
 }
@@ -537,32 +537,34 @@ func (p *Partners) Look(h *part.Health) {
 	p.mu.Lock()
 	conf := p.conf
 	p.mu.Unlock()
-	h.Warnings = slices.Concat(h.Warnings, conf.Terms(time.Now()), p.warnings(), p.drifts(), p.expiries(), p.captures())
+	h.Warn(conf.Terms(time.Now())...)
+	p.lookLinks(h)
+	p.drifts(h)
+	h.Warn(p.expiries()...)
+	p.captures(h)
 }
 
-// drifts lists the pinned tools that have changed or are gone.
-func (p *Partners) drifts() (list []string) {
+// drifts warns of the pinned tools that have changed or are gone.
+func (p *Partners) drifts(h *part.Health) {
 	for _, link := range p.directory.Links() {
-		s := link.Status()
-		for _, tool := range s.Drifted {
-			list = append(list, fmt.Sprintf("the pinned tool %s of partner %s has changed or is gone, so calls of it are refused: swpd partner pin %s shows it", tool, s.Name, s.Name))
+		if s := link.Status(); len(s.Drifted) > 0 {
+			h.WarnWith(fmt.Sprintf("pinned tools of partner %s have changed or are gone, so calls of them are refused: swpd partner pin %s shows them (%d)", s.Name, s.Name, len(s.Drifted)),
+				": "+boundlog.Clean(strings.Join(s.Drifted, ", ")))
 		}
 	}
-	return list
 }
 
-// warnings lists the partners that are not connected, or cannot be told of callers.
-func (p *Partners) warnings() []string {
-	var list []string
+// lookLinks warns of the partners that are not connected, or cannot be told of callers.
+func (p *Partners) lookLinks(h *part.Health) {
 	for _, s := range p.Status() {
 		if s.Barred != "" {
 			continue // Terms says so
 		}
 		if s.Untold {
-			list = append(list, fmt.Sprintf("partner %s cannot be told who calls, because it does not list extension 51: all callers are one to it", s.Name))
+			h.Warn(fmt.Sprintf("partner %s cannot be told who calls, because it does not list extension 51: all callers are one to it", s.Name))
 		}
-		if h := s.Queue.Held; h != nil {
-			list = append(list, fmt.Sprintf("partner %s accepts no deliveries of the topic %s now: %s: %s", s.Name, boundlog.Clean(h.Topic), h.Code, h.Message))
+		if held := s.Queue.Held; held != nil {
+			h.WarnWith(fmt.Sprintf("partner %s accepts no deliveries of a topic now", s.Name), fmt.Sprintf(": %s: %s: %s", boundlog.Clean(held.Topic), held.Code, held.Message))
 		}
 		if s.Up {
 			continue
@@ -571,9 +573,8 @@ func (p *Partners) warnings() []string {
 		if why == "" {
 			why = "it has not connected yet"
 		}
-		list = append(list, fmt.Sprintf("partner %s is away since %s: %s", s.Name, s.Since.UTC().Format(time.RFC3339), why))
+		h.Warn(fmt.Sprintf("partner %s is away since %s: %s", s.Name, s.Since.UTC().Format(time.RFC3339), why))
 	}
-	return list
 }
 
 // expiries lists the partners whose last certificate expires soon.

@@ -126,7 +126,7 @@ func (b *Backends) failed(name, method string, err error) {
 	if slices.Contains(b.now.Load().names, name) {
 		b.failures.WithLabelValues(name).Inc()
 	}
-	b.troubles.Note(name, err.Error())
+	b.troubles.Note(name, "a call failed", err)
 }
 
 // put sends new calls to other backends. Calls in flight end at the old ones.
@@ -190,7 +190,7 @@ func (b *Backends) Collectors() []prometheus.Collector { return []prometheus.Col
 
 // Look implements part.Part.
 func (b *Backends) Look(h *part.Health) {
-	h.Warnings = append(h.Warnings, b.troubles.Warnings("rpc backend")...)
+	b.troubles.Look("rpc backend", h)
 }
 
 // Close implements part.Part.

@@ -99,8 +99,8 @@ func (s *Server) Look(h *part.Health) {
 	case err != nil && s.closed():
 		h.Reasons = append(h.Reasons, "requests of A2A-SDL are refused because their audit entries cannot be written: "+err.Error())
 	case err != nil:
-		h.Warnings = append(h.Warnings, "audit entries of A2A-SDL cannot be written, and answers have no receipt: "+err.Error())
+		h.WarnWith("audit entries of A2A-SDL cannot be written, and answers have no receipt", ": "+err.Error())
 	case octets > most/10*9:
-		h.Warnings = append(h.Warnings, fmt.Sprintf("the audit chain of A2A-SDL has %d of %d octets (sdl.audit.size); move %s to an archive before it is full", octets, most, s.o.Config.SDLAuditFile()))
+		h.Warn(fmt.Sprintf("the audit chain of A2A-SDL has %d of %d octets (sdl.audit.size); move %s to an archive before it is full", octets, most, s.o.Config.SDLAuditFile()))
 	}
 }

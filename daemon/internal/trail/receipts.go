@@ -114,10 +114,10 @@ func (t *Trail) observe(e receipts.Event) {
 func (t *Trail) lookReceipts(h *part.Health) {
 	for _, s := range t.book.Status() {
 		if n := s.Differing + s.Unknown; n > 0 {
-			h.Warnings = append(h.Warnings, fmt.Sprintf("receipts of partner %s: it says otherwise of %d exchanges, or does not know them; see swpd audit find --outcome 'receipt:*'", s.Partner, n))
+			h.Warn(fmt.Sprintf("receipts of partner %s: it says otherwise of %d exchanges, or does not know them; see swpd audit find --outcome 'receipt:*'", s.Partner, n))
 		}
 		if s.Unlisted > 0 {
-			h.Warnings = append(h.Warnings, fmt.Sprintf("receipts of partner %s: it has not confirmed %d exchanges that it has opened here; see swpd audit find --outcome receipt:unlisted", s.Partner, s.Unlisted))
+			h.Warn(fmt.Sprintf("receipts of partner %s: it has not confirmed %d exchanges that it has opened here; see swpd audit find --outcome receipt:unlisted", s.Partner, s.Unlisted))
 		}
 	}
 }

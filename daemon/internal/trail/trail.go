@@ -191,7 +191,7 @@ func (t *Trail) Look(h *part.Health) {
 	case *t.mode.Load() == config.AuditAll:
 		h.Reasons = append(h.Reasons, "exchanges are refused because audit records cannot be written: "+err.Error())
 	default:
-		h.Warnings = append(h.Warnings, "audit records cannot be written: "+err.Error())
+		h.WarnWith("audit records cannot be written", ": "+err.Error())
 	}
 }
 

@@ -121,7 +121,7 @@ func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
 		Trouble: func(operation string, err error) {
 			a.failures.WithLabelValues(name).Inc()
 			a.log.Warn("request to an agent failed", zap.String("agent", name), zap.String("operation", operation), zap.Error(err))
-			a.troubles.Note(name, err.Error())
+			a.troubles.Note(name, "a request failed", err)
 		},
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (a *Agents) Collectors() []prometheus.Collector { return []prometheus.Colle
 
 // Look implements part.Part.
 func (a *Agents) Look(h *part.Health) {
-	h.Warnings = append(h.Warnings, a.troubles.Warnings("a2a agent")...)
+	a.troubles.Look("a2a agent", h)
 }
 
 // Close implements part.Part: it closes idle connections.
