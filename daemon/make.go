@@ -177,7 +177,7 @@ func (d *daemon) makeBackends() error {
 	}
 	d.partners = partners.New(partners.Options{
 		Config: d.config, Key: key, Records: d.state, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
-		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Vouch: func() { d.state.Vouch(d.credentials.Claims()) }, Forgotten: d.exchanges.ForgetPartner,
+		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Drifted: d.trail.Drifted, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Vouch: func() { d.state.Vouch(d.credentials.Claims()) }, Forgotten: d.exchanges.ForgetPartner,
 		Removed: func(identities []string) { d.guard.Expel(identities, d.recheck) },
 	})
 	d.add(d.partners)

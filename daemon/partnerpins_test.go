@@ -244,6 +244,23 @@ func TestAToolThatDriftsIsHiddenRefusedAndSaidToBe(t *testing.T) {
 	if text := a.warned(); !strings.Contains(text, "pinned tools of partner b have changed or are gone, so calls of them are refused: swpd partner pin b shows them (1): modern/look") {
 		t.Errorf("status: %s", text)
 	}
+	for range 3 {
+		call("changed still", "has changed since it was pinned")
+	}
+	recorded := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range a.trail() {
+			if r.Action == "pin-finding" {
+				got = append(got, r.Partner+" "+r.Identity+" "+r.Name+" "+r.Outcome)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the trail has %q, want %q", got, want)
+		}
+	}
+	changed := "b " + b.identity + " modern/look pin:changed"
+	recorded(changed) // one record of the change, none of the calls
 	now := a.tools("b")["modern/look"]
 	if now.State != ToolChanged {
 		t.Errorf("state %q", now.State)
@@ -256,4 +273,6 @@ func TestAToolThatDriftsIsHiddenRefusedAndSaidToBe(t *testing.T) {
 	b.reloaded()
 	call("gone", "is pinned, and the partner does not list it any more")
 	drifted("gone", "1")
+	a.await(`"tool":"modern/look","state":"gone"`)
+	recorded(changed, "b "+b.identity+" modern/look pin:gone")
 }

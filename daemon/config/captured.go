@@ -39,15 +39,15 @@ type Captured struct {
 	number        int
 }
 
-// What is the warning without the names, which callers may have chosen.
-func (c Captured) What() string {
+// Text is the warning without the names, which callers may have chosen.
+func (c Captured) Text() string {
 	return fmt.Sprintf("partners.%s captures local names, which now belong to the partner: %s (%d)", c.partner, c.kind, c.number)
 }
 
-// Which is the end of the warning: some of the names.
-func (c Captured) Which() string { return ": " + strings.Join(c.some, ", ") }
+// Names is the end of the warning: some of the names.
+func (c Captured) Names() string { return ": " + strings.Join(c.some, ", ") }
 
-func (c Captured) String() string { return c.What() + c.Which() }
+func (c Captured) String() string { return c.Text() + c.Names() }
 
 // CapturedBy describes the local names that a partner captures, by their kind.
 func CapturedBy(partner string, found map[string][]string) (list []Captured) {

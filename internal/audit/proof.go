@@ -227,6 +227,8 @@ func notCrossed(e *Entry) error {
 	switch {
 	case !e.Exchange():
 		return fmt.Errorf("audit: record %d is not an exchange", e.Sequence)
+	case e.Finding() && e.Of == 0:
+		return fmt.Errorf("audit: record %d is a finding, not an exchange", e.Sequence)
 	case e.Finding():
 		return fmt.Errorf("audit: record %d is a finding; name record %d, which it is about", e.Sequence, e.Of)
 	case e.Partner != "":

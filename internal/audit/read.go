@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -61,13 +62,15 @@ func (e *Entry) Exchange() bool {
 }
 
 // Actions returns every event.action of an entry that is about an exchange.
-func Actions() []string { return []string{actionExchange, actionBegin, actionSent, actionFinding} }
+func Actions() []string {
+	return []string{actionExchange, actionBegin, actionSent, OfReceipt + findingSuffix, OfPin + findingSuffix}
+}
 
 // Sent reports whether this endpoint has opened the exchange at a partner.
 func (e *Entry) Sent() bool { return e.Action == actionSent }
 
-// Finding reports whether the entry says that something is wrong with receipts.
-func (e *Entry) Finding() bool { return e.Action == actionFinding }
+// Finding reports whether the entry says that something is wrong with the receipts or the pinned tools of a partner.
+func (e *Entry) Finding() bool { return strings.HasSuffix(e.Action, findingSuffix) }
 
 // Crossed returns the statement of this endpoint about an exchange between partners; false
 // if there are no receipts for the exchange.

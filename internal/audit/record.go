@@ -65,7 +65,7 @@ const (
 	actionBegin       = "exchange-begin"
 	actionSent        = "exchange-sent"
 	actionReceipt     = "receipt"
-	actionFinding     = "receipt-finding"
+	findingSuffix     = "-finding"
 	actionStart       = "start"
 	actionCertificate = "certificate"
 	actionCheckpoint  = "checkpoint"

@@ -207,25 +207,33 @@ func (t *Trail) Receipt(partner string, r *Receipt) (uint64, error) {
 	return sequence, t.Err()
 }
 
-// ReceiptFinding is something wrong with the receipts of a partner.
-type ReceiptFinding struct {
+// Subjects of findings about a partner.
+const (
+	OfReceipt = "receipt"
+	OfPin     = "pin"
+)
+
+// PartnerFinding is something wrong with the receipts or the pinned tools of a partner.
+type PartnerFinding struct {
+	About             string // OfReceipt or OfPin
 	Partner, Identity string
 	What              string // one word, such as differs
 	Text              string
+	Tool              string // of OfPin
 	Of                uint64 // sequence of the record of the exchange; 0: there is none
 	MsgID             []byte
 }
 
 // Find adds a record of a finding. Commit writes it.
-func (t *Trail) Find(f *ReceiptFinding) {
+func (t *Trail) Find(f *PartnerFinding) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.buf) > maxPending {
 		t.lost++
 		return
 	}
-	l := newLine(nil, time.Now(), actionFinding).text("event.outcome", "failure").text("user.id", f.Identity).text("swp.partner", f.Partner).
-		text("swp.outcome", "receipt:"+f.What).text("event.reason", f.Text)
+	l := newLine(nil, time.Now(), f.About+findingSuffix).text("event.outcome", "failure").text("user.id", f.Identity).text("swp.partner", f.Partner).
+		text("swp.name", f.Tool).text("swp.outcome", f.About+":"+f.What).text("event.reason", f.Text)
 	if f.Of > 0 {
 		l = l.number("swp.of", f.Of)
 	}

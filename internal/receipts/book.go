@@ -49,7 +49,7 @@ type Options struct {
 	// Keep writes a receipt of a partner to the trail, and returns its sequence. Find adds
 	// a finding.
 	Keep func(partner string, r *audit.Receipt) (uint64, error)
-	Find func(f *audit.ReceiptFinding)
+	Find func(f *audit.PartnerFinding)
 
 	// Call calls the method of a partner.
 	Call func(ctx context.Context, s profiles.Session, params []byte) ([]byte, error)

@@ -100,7 +100,7 @@ func (l *Ledger) report(now time.Time) {
 			continue
 		}
 		text := fmt.Sprintf("the partner has not confirmed %d exchanges in records %d to %d, which it has opened here: %s", one.n, one.first, one.last, one.why)
-		l.b.o.Find(&audit.ReceiptFinding{Partner: l.Name(), Identity: l.identity, What: unlisted, Text: text, Of: one.last})
+		l.b.o.Find(&audit.PartnerFinding{About: audit.OfReceipt, Partner: l.Name(), Identity: l.identity, What: unlisted, Text: text, Of: one.last})
 		l.b.o.Observe(Event{Partner: l.Name(), What: unlisted, Text: text, Exchanges: one.n})
 	}
 }

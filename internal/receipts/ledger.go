@@ -406,7 +406,7 @@ func (l *Ledger) compare(own []item, theirs *audit.Receipt) {
 
 // note adds a finding to the trail, about an exchange or about none.
 func (l *Ledger) note(what string, of *item, text string) {
-	f := &audit.ReceiptFinding{Partner: l.Name(), Identity: l.identity, What: what, Text: text}
+	f := &audit.PartnerFinding{About: audit.OfReceipt, Partner: l.Name(), Identity: l.identity, What: what, Text: text}
 	if of != nil {
 		f.Of, f.MsgID = of.sequence, of.x.MsgID
 	}

@@ -41,7 +41,7 @@ type end struct {
 
 	mu     sync.Mutex
 	kept   []*audit.Receipt
-	found  []audit.ReceiptFinding
+	found  []audit.PartnerFinding
 	events []Event
 	calls  []time.Time                // of receipts that were sent
 	away   bool                       // nothing arrives at the other end
@@ -103,7 +103,7 @@ func (e *end) keep(_ string, r *audit.Receipt) (uint64, error) {
 	return uint64(len(e.kept)), nil
 }
 
-func (e *end) find(f *audit.ReceiptFinding) {
+func (e *end) find(f *audit.PartnerFinding) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.found = append(e.found, *f)
@@ -210,7 +210,7 @@ func (e *end) receipts() []*audit.Receipt {
 	return e.kept
 }
 
-func (e *end) findings() []audit.ReceiptFinding {
+func (e *end) findings() []audit.PartnerFinding {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.found

@@ -81,14 +81,14 @@ func (h *Health) Warn(texts ...string) {
 	h.open = append(h.open, texts...)
 }
 
-// WarnWith adds a warning with an end that is not for everybody: a name, an id or a text that is of somebody else,
-// or an error, which can quote one.
+// WarnWith adds a warning with an end that is not for everybody: a name, an id or a text of others, or an
+// error, because it can quote one.
 func (h *Health) WarnWith(text, end string) {
 	h.Warnings = append(h.Warnings, text+end)
 	h.open = append(h.open, text)
 }
 
-// Open returns the warnings without the ends that are not for everybody.
+// Open returns the warnings without their ends from WarnWith.
 func (h *Health) Open() []string { return h.open }
 
 // Passive implements Part by doing nothing.

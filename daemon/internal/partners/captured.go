@@ -58,7 +58,7 @@ func (p *Partners) captures(h *part.Health) {
 	defer p.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(p.captured)) {
 		for _, c := range p.captured[name] {
-			h.WarnWith(c.What(), c.Which())
+			h.WarnWith(c.Text(), c.Names())
 		}
 	}
 }

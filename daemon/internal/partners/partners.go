@@ -94,6 +94,9 @@ type Options struct {
 		Audit(identity, profile, operation, name, why string)
 	}
 
+	// Drifted records that a partner lists a pinned tool with another descriptor now, or no more.
+	Drifted func(partner, identity, tool string, gone bool)
+
 	// Changed is called when a link has got a session. It must not block.
 	Changed func()
 
@@ -337,7 +340,7 @@ func (p *Partners) options(name string, c config.Partner) partner.Options {
 		Carrier:   p.o.Served,
 		Tasks:     p.o.Served.Set().A2A, Deliveries: p.o.Served.Set().Relay, Chains: p.o.Served.Set().Cred,
 		Agents: p.agents, Tools: p.o.Served.Set().TOOLDISC,
-		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, Denied: p.o.Keeper.Audit, Drifted: func(tool string, gone bool) { p.drifted(name, tool, gone) }, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
+		Observe: p.observe, Refused: p.refused, Wrong: p.wrong, Denied: p.o.Keeper.Audit, Drifted: func(tool string, gone bool) { p.drifted(name, c.Identity, tool, gone) }, InFlight: c.InFlight, Ending: p.o.Credentials.Ends,
 	}
 	for _, a := range c.Addresses {
 		o.Addresses = append(o.Addresses, a.Addr)

@@ -95,12 +95,15 @@ func (p *Partners) wrong(w partner.Wrong) {
 	)...)
 }
 
-// drifted writes to the audit trail that a partner lists a pinned tool otherwise now. The name
+// drifted writes to the log and to the audit trail that a partner lists a pinned tool otherwise now. The name
 // of the tool is from the configuration.
-func (p *Partners) drifted(name, tool string, gone bool) {
+func (p *Partners) drifted(name, identity, tool string, gone bool) {
 	state := partner.Changed
 	if gone {
 		state = partner.Gone
+	}
+	if p.o.Drifted != nil {
+		p.o.Drifted(name, identity, tool, gone)
 	}
 	p.audit.Warn("pinned tool of partner differs", zap.String("partner", name), zap.String("tool", tool), zap.String("state", string(state)),
 		zap.String("advice", "calls of it are refused; swpd partner pin "+name+" shows and accepts it"))

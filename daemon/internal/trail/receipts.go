@@ -96,7 +96,7 @@ func (t *Trail) keep(partner string, r *audit.Receipt) (uint64, error) {
 }
 
 // find adds a finding.
-func (t *Trail) find(f *audit.ReceiptFinding) {
+func (t *Trail) find(f *audit.PartnerFinding) {
 	f.Text = boundlog.Clean(f.Text)
 	t.file.Load().Find(f)
 }

@@ -189,7 +189,7 @@ func (p *entryPrinter) print(e *audit.Entry) error {
 	name, outcome := e.Name, e.Outcome
 	switch {
 	case e.Finding():
-		_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s: %s\n", e.Sequence, at(e), cli.Field(e.Identity), cli.Field(outcome), aboutRecord(e.Of), cli.Field(e.Reason))
+		_, err := fmt.Fprintf(p.out, "%d  %s  %s  %s  %s: %s\n", e.Sequence, at(e), cli.Field(e.Identity), cli.Field(outcome), aboutRecord(e), cli.Field(e.Reason))
 		return err
 	case e.Sent():
 		name = "sent to " + e.Partner
@@ -213,12 +213,15 @@ func (p *entryPrinter) print(e *audit.Entry) error {
 
 func at(e *audit.Entry) string { return e.Time.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// aboutRecord names the record that a finding is about.
-func aboutRecord(sequence uint64) string {
-	if sequence == 0 {
+// aboutRecord names the record or the tool that a finding is about.
+func aboutRecord(e *audit.Entry) string {
+	switch {
+	case e.Name != "":
+		return "tool " + cli.Field(e.Name) + " of " + cli.Field(e.Partner)
+	case e.Of == 0:
 		return "a receipt"
 	}
-	return fmt.Sprintf("record %d", sequence)
+	return fmt.Sprintf("record %d", e.Of)
 }
 
 func orDash(s string) string {

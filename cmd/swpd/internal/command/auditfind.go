@@ -89,7 +89,7 @@ func (q *auditQuery) flags(cmd *cobra.Command) {
 		case "action":
 			f.usage, f.known = "`pattern` of event.action: "+strings.Join(audit.Actions(), ", "), audit.Actions()
 		case "outcome":
-			f.usage = "`pattern` of the outcome: ok, denied, refused:*, refused_by_partner, failed, cancelled, lost; of an exchange at a partner answered, unanswered; of a finding receipt:*"
+			f.usage = "`pattern` of the outcome: ok, denied, refused:*, refused_by_partner, failed, cancelled, lost; of an exchange at a partner answered, unanswered; of a finding receipt:* and pin:*"
 			f.known = outcomes()
 		default:
 			f.usage = "`pattern` of the " + field.Name + ", as in the access rules"
@@ -121,7 +121,7 @@ func outcomes() (list []string) {
 			list = append(list, o.With(code))
 		}
 	}
-	return append(list, "answered", "accepted", "unanswered", "receipt:differs", "receipt:unknown", "receipt:refused", "receipt:unconfirmed", "receipt:unlisted")
+	return append(list, "answered", "accepted", "unanswered", "receipt:differs", "receipt:unknown", "receipt:refused", "receipt:unconfirmed", "receipt:unlisted", "pin:changed", "pin:gone")
 }
 
 // compile reads the flags.
