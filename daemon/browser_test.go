@@ -21,6 +21,7 @@ import (
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
@@ -41,21 +42,30 @@ func watched(t *testing.T, yaml string) *organisation {
 		t.Skip("make test-page runs this test")
 	}
 	b := open(t, "beta", "")
+	if !strings.Contains(yaml, "partners:\n") {
+		yaml += "partners:\n"
+	}
+	a := acme(t, yaml+entry("beta", b, b.addrs[0]))
+	b.trusting("acme", a, a.addrs[0])
+	a.connected("beta")
+	return a
+}
+
+// acme starts an organisation with a page and an operator.
+func acme(t *testing.T, yaml string) *organisation {
+	t.Helper()
+	if os.Getenv(browserEnv) == "" {
+		t.Skip("make test-page runs this test")
+	}
 	dir, identity := t.TempDir(), "spiffe://acme.example/swpd"
 	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{Name: identity}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(yaml, "partners:\n") {
-		yaml += "partners:\n"
-	}
-	yaml += entry("beta", b, b.addrs[0])
 	rights := func(o *Options) {
 		o.Permissions = func(c *config.Config, identity string) (any, error) { return check.As(c, identity) }
 	}
 	a := &organisation{startIn(t, dir, yaml, rights), "acme", identity}
 	a.allow()
-	b.trusting("acme", a, a.addrs[0])
-	a.connected("beta")
 	return a
 }
 
@@ -76,6 +86,33 @@ const members = "access: {rules: [{identity: 'spiffe://acme.example/**'}], agent
 
 func TestThePageOfAQuietDaemonInABrowser(t *testing.T) {
 	watched(t, members).inBrowser("quiet")
+}
+
+// The page names the pinned tool that has changed, and the cause and the remedy of a partner that refuses this
+// endpoint or is suspended here.
+func TestThePageOfPartnersInTroubleInABrowser(t *testing.T) {
+	a := acme(t, members)
+	b, c, d := open(t, "beta", listing(t, "looks")), open(t, "gamma", ""), open(t, "delta", "")
+	for _, o := range []*organisation{b, c, d} {
+		o.writes("acme", own(a, ""))
+		o.reloaded()
+		a.writes(o.name, own(o, "", o.addrs[0]))
+		a.reloaded()
+		a.connected(o.name)
+		o.connected("acme")
+	}
+	a.writes("beta", own(b, fmt.Sprintf("pinned: {modern/look: %q}\n", a.tools("beta")["modern/look"].Digest), b.addrs[0]))
+	a.reloaded()
+	b.configure(func(text string) string { return strings.Replace(text, `"looks"`, `"looks elsewhere"`, 1) })
+	b.reloaded()
+	a.mustDial(a.addrs[0]).mustAsk(t, "beta/modern", strings.Replace(modernCall, `\u0065xact`, "look", 1))
+	a.await(`"tool":"modern/look","state":"changed"`)
+	c.writes("acme", own(a, "state: suspended\n"))
+	c.reloaded()
+	a.until("the refusal", func() bool { return a.link("gamma").Cause == causes.Suspended.String() })
+	a.writes("delta", own(d, "state: suspended\n", d.addrs[0]))
+	a.reloaded()
+	a.inBrowser("troubled")
 }
 
 // worked returns work that is done now and then, so that the browser has some of the processor, too.

@@ -115,6 +115,11 @@ async function choose(page, kind, filters = {}) {
   await page.waitForFunction(() => document.getElementById("stored-said").textContent !== "", soon);
 }
 
+const trouble = [
+  ["partners", "modern/look: changed or gone, calls are refused"], ["overview", "pinned tools of partner beta have changed or are gone"],
+  ["partners", "has suspended"], ["partners", "swpd partner resume"], ["partners", "suspended"], ["overview", "partner delta is suspended"], ["audit", "pin:changed"],
+]; // views and what they say of partners in trouble
+
 async function views(scheme, width) {
   const page = await open(scheme, width);
   const curves = process.env.SWP_DOCS && state === "busy" && scheme === "dark" ? 45 : 3; // snapshots
@@ -133,6 +138,7 @@ async function views(scheme, width) {
     }
     const text = await page.$eval(`#${view}`, (s) => s.innerText);
     if (state === "abuse" && view === "partners" && !text.includes("connection refused")) faults.push("the partner that is away has no reason");
+    if (state === "troubled") for (const [at, said] of trouble) if (view === at && !text.includes(said)) faults.push(`${view} does not say ${said}: ${text}`);
     if (state === "abuse" && view === "sessions" && !text.includes("more are not shown")) faults.push("the sessions above the bound are not counted");
     if (text.length < 25) faults.push(`${view}: is empty: ${text}`);
     const kinds = view !== "stored" ? [""] : width > 1000 && scheme === "light" ? await page.$$eval("#kind option", (list) => list.map((o) => o.value)) : ["dead"];

@@ -260,9 +260,9 @@ const draw = {
     fill($("denials"), ["what", "reason", "#since the start", "#a second", "two minutes"], rows.sort((a, b) => b.n - a.n).map((r) => r.row), "nothing was denied or rejected");
   },
   partners(s) {
-    fill($("links"), ["partner", "identity", "state", "transport", "address", "for", "#queued", "#connects", "#failures"],
+    fill($("links"), ["partner", "identity", "state", "pinned tools", "transport", "address", "for", "#queued", "#connects", "#failures"],
       (s.status.partners ?? []).map((p) => [p.name, p.identity, p.up ? status("connected", "good") : status(p.barred || p.failure || "not connected", "bad"),
-        p.transport ?? "", p.addr ?? "", p.up ? span(Date.parse(p.since), s.time) : "", count(p.queue?.messages ?? 0), count(p.connects), count(p.failures)]),
+        p.drifted?.length ? status(p.drifted.join(", ") + ": changed or gone, calls are refused", "bad") : "", p.transport ?? "", p.addr ?? "", p.up ? span(Date.parse(p.since), s.time) : "", count(p.queue?.messages ?? 0), count(p.connects), count(p.failures)]),
       "no partner is configured");
   },
   sessions(s) {
