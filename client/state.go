@@ -53,27 +53,28 @@ func (c *Client) StateLog(ctx context.Context, id state.ID, most int, yield func
 }
 
 // StateDeltas calls yield with the deltas of a state, in order, until it returns
-// false.
-func (c *Client) StateDeltas(ctx context.Context, base state.ID, yield func(*state.Change) bool) error {
+// false. lost are those that the peer does not store any more; it is empty if yield has returned false.
+func (c *Client) StateDeltas(ctx context.Context, base state.ID, yield func(*state.Change) bool) (lost *state.Lost, err error) {
 	stream, err := rpc.Open(ctx, c.Session, state.MethodDeltas, base[:])
 	if err != nil {
-		return c.Explain(err)
+		return nil, c.Explain(err)
 	}
 	defer stream.Close()
 	for {
 		item, err := stream.Recv(ctx)
 		if errors.Is(err, io.EOF) {
-			return nil
+			lost, err = state.ReadLost(stream.Result())
+			return lost, c.Explain(err)
 		}
 		var change *state.Change
 		if err == nil {
 			change, err = state.ReadChange(item, base)
 		}
 		if err != nil {
-			return c.Explain(err)
+			return nil, c.Explain(err)
 		}
 		if !yield(change) {
-			return nil
+			return new(state.Lost), nil
 		}
 	}
 }

@@ -20,7 +20,8 @@ func stateProfiles(s *stage) ([]*profiles.Profile, error) {
 	}
 	s.onClose(states.Close)
 	deltas := func(ctx context.Context, req *profiles.Request, params []byte, send func([]byte) error) ([]byte, error) {
-		return nil, states.Deltas(ctx, req.Session.Peer(), params, send)
+		_, err := states.Deltas(ctx, req.Session.Peer(), params, send)
+		return nil, err
 	}
 	calls, err := rpc.New(rpc.Options{Methods: map[string]rpc.Method{state.MethodDeltas: {Detached: deltas}}})
 	if err != nil {

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 
 	"github.com/slimwire/swp/profiles"
@@ -67,43 +68,97 @@ func (d *adding) store() {
 	})
 }
 
+// Lost are the deltas of a state that are no longer stored, because the repair of a damaged store has left them out
+// or their retention has passed. It is the result of MethodDeltas as JSON; without lost deltas the result is empty.
+type Lost struct {
+	Deltas uint64 `json:"lost"`
+	Gaps   []Gap  `json:"gaps"` // the first maxGaps
+}
+
+// Gap is a place among the deltas of an answer where others are lost.
+type Gap struct {
+	After uint64 `json:"after"` // deltas of the answer before it
+	Lost  uint64 `json:"lost"`
+}
+
+// maxGaps bounds Lost.Gaps.
+const maxGaps = 100
+
+// ReadLost reads the result of MethodDeltas.
+func ReadLost(result []byte) (*Lost, error) {
+	l := new(Lost)
+	if len(result) == 0 {
+		return l, nil
+	}
+	if err := json.Unmarshal(result, l); err != nil {
+		return nil, invalid("", "the result of %s is no JSON object", MethodDeltas)
+	}
+	return l, nil
+}
+
+func (l *Lost) add(after, n uint64) {
+	if n == 0 {
+		return
+	}
+	l.Deltas += n
+	if len(l.Gaps) < maxGaps {
+		l.Gaps = append(l.Gaps, Gap{after, n})
+	}
+}
+
 // Deltas serves MethodDeltas for a peer: it calls yield with the payloads of the deltas of
 // a state, in order; yield may keep them. If yield returns an error, Deltas returns it.
 // Otherwise the error is an *profiles.Error if there is no such state, or the store cannot
 // be read.
-func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byte, yield func(payload []byte) error) error {
+func (s *Service) Deltas(ctx context.Context, peer *profiles.Peer, stateID []byte, yield func(payload []byte) error) (*Lost, error) {
 	id, ok := idOf(stateID)
 	if !ok || s.opts.Store == nil {
-		return errNotFound
+		return nil, errNotFound
 	}
 	if err := await(ctx, s.turns.pending(keyOf(peer.Identity, id))); err != nil {
-		return err
+		return nil, err
 	}
 	f, err := s.find(ctx, peer.Identity, id, "get", false)
 	switch {
 	case err != nil:
-		return profiles.Unavailable(err)
+		return nil, profiles.Unavailable(err)
 	case f.denied:
-		return errHidden
+		return nil, errHidden
 	case f.key == "":
-		return errNotFound
+		return nil, errNotFound
+	}
+	_, last, err := s.opts.Store.Span(ctx, spaceDeltas, string(f.key))
+	if err != nil {
+		return nil, profiles.Unavailable(err)
 	}
 	var stop error
-	err = s.opts.Store.Read(ctx, spaceDeltas, string(f.key), 0, func(_ uint64, _ string, data []byte) bool {
+	var sent, at uint64
+	lost := new(Lost)
+	err = s.opts.Store.Read(ctx, spaceDeltas, string(f.key), 0, func(seq uint64, _ string, data []byte) bool {
+		lost.add(sent, seq-at-1)
+		at = seq
+		sent++
 		stop = yield(data)
 		return stop == nil
 	})
-	if err != nil {
-		return profiles.Unavailable(err)
+	switch {
+	case err != nil:
+		return nil, profiles.Unavailable(err)
+	case stop != nil:
+		return nil, stop
 	}
-	return stop
+	lost.add(sent, max(last, at)-at)
+	return lost, nil
 }
 
 // deltas implements swp.state.deltas.
 func (s *Service) deltas(ctx context.Context, req *profiles.Request, params []byte, send func(item []byte) error) ([]byte, error) {
-	err := s.Deltas(ctx, req.Peer(), params, send)
+	lost, err := s.Deltas(ctx, req.Peer(), params, send)
 	if fault := (*profiles.Error)(nil); errors.As(err, &fault) && fault.Domain {
 		return nil, &profiles.MethodError{Code: "not_found", Message: fault.Text}
 	}
-	return nil, err
+	if err != nil || lost.Deltas == 0 {
+		return nil, err
+	}
+	return json.Marshal(lost)
 }

@@ -1,11 +1,15 @@
 package state_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/store/sqlstore"
 	"github.com/slimwire/swp/transport/endpoint/endpointtest"
@@ -80,5 +84,71 @@ func TestADeltaNeedsItsStateAndItsParents(t *testing.T) {
 	// NOT_FOUND is an answer, the others are faults.
 	if n := s.count(state.CodeNotFound); n != 1 {
 		t.Errorf("%d verdicts NOT_FOUND", n)
+	}
+}
+
+// holed is a store after a repair that has left out some entries of logs.
+type holed struct {
+	*sqlstore.Store
+	lost func(seq uint64) bool
+}
+
+func (h *holed) Read(ctx context.Context, space, log string, after uint64, yield func(uint64, string, []byte) bool) error {
+	return h.Store.Read(ctx, space, log, after, func(seq uint64, id string, data []byte) bool {
+		return h.lost(seq) || yield(seq, id, data)
+	})
+}
+
+func TestST04ReadersOfDeltasAreToldOfThoseThatARepairHasLeftOut(t *testing.T) {
+	engine := &holed{Store: open(t, sqlstore.Options{})}
+	s := serve(t, state.Options{Store: engine})
+	p := s.dial(alice)
+	base := of("base")
+	p.mustPut(base)
+	for i := 1; i <= 210; i++ {
+		if err := p.delta(base.ID, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gap := func(after, lost uint64) state.Gap { return state.Gap{After: after, Lost: lost} }
+	for name, row := range map[string]struct {
+		lost func(seq uint64) bool
+		want state.Lost
+	}{
+		"none":       {func(uint64) bool { return false }, state.Lost{}},
+		"the first":  {func(n uint64) bool { return n == 1 }, state.Lost{Deltas: 1, Gaps: []state.Gap{gap(0, 1)}}},
+		"the middle": {func(n uint64) bool { return n == 4 || n == 5 || n == 9 }, state.Lost{Deltas: 3, Gaps: []state.Gap{gap(3, 2), gap(6, 1)}}},
+		"the last":   {func(n uint64) bool { return n > 208 }, state.Lost{Deltas: 2, Gaps: []state.Gap{gap(208, 2)}}},
+		"all":        {func(uint64) bool { return true }, state.Lost{Deltas: 210, Gaps: []state.Gap{gap(0, 210)}}},
+		"many":       {func(n uint64) bool { return n%2 == 1 }, state.Lost{Deltas: 105}},
+	} {
+		engine.lost = row.lost
+		n := uint64(0)
+		got, err := s.state.Deltas(t.Context(), &profiles.Peer{Identity: alice}, base.ID[:], func([]byte) error { n++; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "many" {
+			if len(got.Gaps) != 100 || got.Gaps[99] != gap(99, 1) {
+				t.Errorf("%d gaps, want the first 100", len(got.Gaps))
+			}
+			got.Gaps = nil
+		}
+		if !reflect.DeepEqual(*got, row.want) || n+got.Deltas != 210 {
+			t.Errorf("%s: %+v with %d deltas, want %+v", name, *got, n, row.want)
+		}
+		octets, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read, err := state.ReadLost(octets); err != nil || read.Deltas != got.Deltas || !slices.Equal(read.Gaps, got.Gaps) {
+			t.Errorf("%s: read as %+v, %v", name, read, err)
+		}
+	}
+	if read, err := state.ReadLost(nil); err != nil || read.Deltas != 0 {
+		t.Errorf("of an endpoint that says nothing: %+v, %v", read, err)
+	}
+	if _, err := state.ReadLost([]byte("[")); err == nil {
+		t.Error("a result that is no JSON is taken")
 	}
 }

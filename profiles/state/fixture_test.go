@@ -156,7 +156,7 @@ func (p *peer) delta(base state.ID, delta string, parents ...state.ID) error {
 func (s *server) deltas(identity string, id state.ID) ([]string, error) {
 	s.t.Helper()
 	list := []string{}
-	err := s.state.Deltas(s.t.Context(), &profiles.Peer{Identity: identity}, id[:], func(item []byte) error {
+	_, err := s.state.Deltas(s.t.Context(), &profiles.Peer{Identity: identity}, id[:], func(item []byte) error {
 		c, err := state.ReadChange(item, id)
 		if err == nil {
 			list = append(list, string(c.Delta))

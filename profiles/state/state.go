@@ -59,7 +59,7 @@ const (
 
 // Names of the RPC methods of the profile.
 const (
-	MethodDeltas = "swp.state.deltas" // params a state_id; stream items STATE_DELTA payloads, in order
+	MethodDeltas = "swp.state.deltas" // params a state_id; stream items STATE_DELTA payloads, in order; result a Lost as JSON, or nothing
 	MethodForget = "swp.state.forget" // params a state_id; result a Forgotten as JSON
 )
 

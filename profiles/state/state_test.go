@@ -278,7 +278,7 @@ func TestCloseRefusesWhatComesLater(t *testing.T) {
 	if err := x.Err(); err == nil || err.Code != profiles.RateLimitExceeded || !err.Retryable {
 		t.Errorf("PUT after Close: %v", err)
 	}
-	if err := svc.Deltas(t.Context(), &profiles.Peer{}, make([]byte, 31), nil); profiles.AsError(err).Code != profiles.NotFound {
+	if _, err := svc.Deltas(t.Context(), &profiles.Peer{}, make([]byte, 31), nil); profiles.AsError(err).Code != profiles.NotFound {
 		t.Errorf("deltas of what is no id: %v", err)
 	}
 }

@@ -139,7 +139,7 @@ func lookAtState(ctx context.Context, c *client.Client, id state.ID, e *entry) e
 // lookAtDelta wants a state to have one delta, so that it is neither lost nor there twice.
 func lookAtDelta(ctx context.Context, c *client.Client, id state.ID, e *entry) error {
 	found := 0
-	err := c.StateDeltas(ctx, id, func(change *state.Change) bool {
+	_, err := c.StateDeltas(ctx, id, func(change *state.Change) bool {
 		found++
 		e.Payload = digestOfChange(&state.Change{Delta: bytes.Clone(change.Delta), Parents: change.Parents})
 		return true

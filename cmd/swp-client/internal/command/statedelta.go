@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/client"
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/state"
 )
 
@@ -57,7 +58,7 @@ func newStateDeltas(f *flags) *cobra.Command {
 			return f.onState(cmd.Context(), args[0], func(ctx context.Context, c *client.Client) error {
 				n := 0
 				var failed error
-				err := c.StateDeltas(ctx, id[0], func(change *state.Change) bool {
+				lost, err := c.StateDeltas(ctx, id[0], func(change *state.Change) bool {
 					n++
 					if f.asJSON {
 						failed = f.printJSON(map[string]any{"delta": readable(change.Delta), "parent_ids": hexIDs(change.Parents)})
@@ -66,6 +67,11 @@ func newStateDeltas(f *flags) *cobra.Command {
 					}
 					return failed == nil
 				})
+				if lost != nil && lost.Deltas > 0 {
+					for _, gap := range lost.Gaps {
+						f.warnf("%s lost after the first %d: the endpoint does not store them any more", plain.Count(gap.Lost, "delta"), gap.After)
+					}
+				}
 				return f.listed(errors.Join(err, failed), n, "delta")
 			})
 		},
