@@ -68,7 +68,7 @@ type Body struct {
 	// Announced is how many octets there will be, -1 if that is unknown.
 	Announced int64
 
-	// Wait is how long the body waits for room. Zero means BodyWait.
+	// Wait is how long the body waits for room altogether. Zero means BodyWait.
 	Wait time.Duration
 
 	// Conn is the connection of Reader, whose read deadline ends a read. Nil: room for the body is
@@ -126,6 +126,8 @@ type reading struct {
 	body *Body
 	paid charge // in h
 	room Room
+
+	waited time.Duration
 }
 
 func (r *reading) read(ctx context.Context) (buf []byte, err error) {
@@ -165,7 +167,8 @@ func (r *reading) pay(ctx context.Context, n int) error {
 		return nil
 	}
 	began := time.Now()
-	deadline := began.Add(r.body.Wait)
+	wait := r.body.Wait - r.waited
+	deadline := began.Add(wait)
 	next, announced := charge{}, r.body.Announced
 	var ok bool
 	switch share := r.h.share; {
@@ -176,7 +179,7 @@ func (r *reading) pay(ctx context.Context, n int) error {
 		next = charge{Small, Opening}
 		ok = share.Take(ctx, Small, Opening, deadline)
 	case r.room.Octets() == 0 && announced >= int64(n)-1:
-		err := r.room.Take(ctx, share, int(announced)+1, int(announced)+1-n/2, Wait{Most: r.body.Wait, Reader: r.body.Conn})
+		err := r.room.Take(ctx, share, int(announced)+1, int(announced)+1-n/2, Wait{Most: wait, Reader: r.body.Conn})
 		if ok = err == nil; !ok && ctx.Err() != nil {
 			return err
 		}
@@ -193,7 +196,8 @@ func (r *reading) pay(ctx context.Context, n int) error {
 	if r.paid = next; next.n > 0 {
 		r.h.used[next.of] += next.n
 	}
-	if waited := time.Since(began); r.body.Waited != nil && waited > brief {
+	waited := time.Since(began)
+	if r.waited += waited; r.body.Waited != nil && waited > brief {
 		r.body.Waited(waited)
 	}
 	return nil

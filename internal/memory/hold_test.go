@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/slimwire/swp/internal/memory"
 )
@@ -58,5 +60,30 @@ func TestRS11ABodyWithoutRoomIsNotRead(t *testing.T) {
 	body := bytes.NewReader(make([]byte, 2<<20))
 	if _, err := h.ReadAll(t.Context(), memory.Body{Reader: body, Announced: -1, Wait: 1}); !errors.Is(err, memory.ErrFull) || body.Len() < 1<<20 {
 		t.Errorf("%v with %d octets unread, want ErrFull", err, body.Len())
+	}
+}
+
+// A body waits for its first octets, and later for the others.
+func TestRS36ABodyWaitsForRoomFiveSecondsInAll(t *testing.T) {
+	for _, announced := range []int64{400 << 10, -1} {
+		for wait, want := range map[time.Duration]error{2400 * time.Millisecond: nil, 3 * time.Second: memory.ErrFull} {
+			synctest.Test(t, func(t *testing.T) {
+				b := memory.New(1 << 20)
+				other := b.Share("other")
+				defer other.Close()
+				if !other.Try(192<<10, memory.Opening) || !other.Try(600<<10, memory.Large) {
+					t.Fatal("no room in an empty budget")
+				}
+				time.AfterFunc(wait, func() { other.Give(192<<10, memory.Opening) })
+				time.AfterFunc(2*wait, func() { other.Give(600<<10, memory.Large) })
+				h := b.Hold("a")
+				defer h.Release()
+				began := time.Now()
+				_, err := h.ReadAll(t.Context(), memory.Body{Reader: bytes.NewReader(make([]byte, 400<<10)), Announced: announced})
+				if took := time.Since(began); !errors.Is(err, want) || took > memory.BodyWait {
+					t.Errorf("length %d, two waits of %v: %v after %v, want %v", announced, wait, err, took, want)
+				}
+			})
+		}
 	}
 }
