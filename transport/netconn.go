@@ -36,6 +36,8 @@ var (
 	_ Conn   = (*NetConn)(nil)
 	_ Stream = (*NetConn)(nil)
 	_ Prober = (*NetConn)(nil)
+
+	_ Acknowledger = (*NetConn)(nil)
 )
 
 // NewNetConn returns a Conn that owns conn. CloseWrite works if conn has a
@@ -145,6 +147,21 @@ func ProbeSocket(conn net.Conn, buffered int) (rest int64, err error) {
 		return int64(s.Unread + buffered), nil
 	}
 	return -1, nil
+}
+
+// Unacknowledged implements Acknowledger. A conn that has a method Unacknowledged is asked, otherwise
+// its socket.
+func (c *NetConn) Unacknowledged() time.Duration {
+	if a, ok := c.conn.(Acknowledger); ok {
+		return a.Unacknowledged()
+	}
+	return UnacknowledgedOn(c.conn)
+}
+
+// UnacknowledgedOn is Acknowledger.Unacknowledged for a connection with a socket.
+func UnacknowledgedOn(conn net.Conn) time.Duration {
+	s, _ := socket.Look(conn)
+	return s.Unacknowledged
 }
 
 // SetReadDeadline implements Stream.

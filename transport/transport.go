@@ -111,6 +111,21 @@ type Stream interface {
 	Context() context.Context
 }
 
+// Acknowledger is a Conn that knows whether the host of the peer is there.
+type Acknowledger interface {
+	// Unacknowledged returns for how long the host has acknowledged nothing of what it was sent
+	// repeatedly. It is 0 if there is nothing of the kind, or that is not known.
+	Unacknowledged() time.Duration
+}
+
+// Unacknowledged is Acknowledger.Unacknowledged, 0 for other connections.
+func Unacknowledged(conn Conn) time.Duration {
+	if a, ok := conn.(Acknowledger); ok {
+		return a.Unacknowledged()
+	}
+	return 0
+}
+
 // Prober is a Stream that knows something about octets that were not read yet.
 type Prober interface {
 	// Probe neither reads nor waits; reading goes on as if it had not been called, but the read

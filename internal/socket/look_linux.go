@@ -1,8 +1,10 @@
 package socket
 
 import (
+	"errors"
 	"net"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,9 +26,19 @@ func Look(conn net.Conn) (s State, ok bool) {
 			return
 		}
 		look := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		if _, failed = unix.Poll(look, 0); failed == nil {
-			s.Ended = look[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0
-			s.Lost = look[0].Revents&unix.POLLERR != 0
+		for {
+			if _, failed = unix.Poll(look, 0); !errors.Is(failed, unix.EINTR) {
+				break
+			}
+		}
+		if failed != nil {
+			return
+		}
+		s.Ended = look[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0
+		s.Lost = look[0].Revents&unix.POLLERR != 0
+		// One may just be on its way.
+		if tcp, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil && (tcp.Retransmits > 1 || tcp.Probes > 1) {
+			s.Unacknowledged = time.Duration(tcp.Last_ack_recv) * time.Millisecond
 		}
 	})
 	return s, err == nil && failed == nil

@@ -1,10 +1,14 @@
 package socket_test
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/slimwire/swp/internal/socket"
 )
@@ -76,4 +80,61 @@ func TestAResetIsSeen(t *testing.T) {
 	_ = client.SetLinger(0)
 	_ = client.Close()
 	becomes(t, server, func(s socket.State) bool { return s.Lost })
+}
+
+// blind makes the host of a connection drop all that arrives for it, as one that has lost its power.
+func blind(t *testing.T, conn *net.TCPConn) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
+	})
+	if err = errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill writes until the sockets take no more.
+func fill(t *testing.T, conn net.Conn) {
+	t.Helper()
+	for octets := make([]byte, 1<<20); ; {
+		_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := conn.Write(octets); errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A host that is there acknowledges octets that nobody reads, and answers the question for room.
+func TestAHostThatAcknowledgesIsKnown(t *testing.T) {
+	for name, full := range map[string]bool{"octets": false, "without room": true} {
+		t.Run(name, func(t *testing.T) {
+			client, server := connected(t)
+			if _, err := server.Write([]byte("a")); err != nil {
+				t.Fatal(err)
+			}
+			if full {
+				fill(t, server)
+			}
+			for began := time.Now(); time.Since(began) < time.Second; <-time.After(10 * time.Millisecond) {
+				if s, ok := socket.Look(server); !ok || s.Unacknowledged > 0 {
+					t.Fatalf("%+v, %v", s, ok)
+				}
+			}
+			blind(t, client)
+			if !full {
+				if _, err := server.Write([]byte("b")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			becomes(t, server, func(s socket.State) bool { return s.Unacknowledged > time.Second })
+		})
+	}
 }

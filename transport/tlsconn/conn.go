@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 
 	"github.com/slimwire/swp/transport"
 )
@@ -95,6 +96,9 @@ const buffered = 2 * 17 << 10
 func (c *channel) Probe(int64) (rest int64, err error) {
 	return transport.ProbeSocket(c.wire.Conn, buffered)
 }
+
+// Unacknowledged implements transport.Acknowledger.
+func (c *channel) Unacknowledged() time.Duration { return transport.UnacknowledgedOn(c.wire.Conn) }
 
 // Break closes the connection of TCP without the alert close_notify.
 func (c *channel) Break() error { return c.wire.Conn.Close() }
