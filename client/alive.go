@@ -65,13 +65,17 @@ func (h *held) idle() time.Duration {
 }
 
 // sign asks the peer for a sign of life: any answer, including a refusal. Without one
-// within patience it closes the connection. It reports whether the connection is good.
+// within patience it closes the connection, unless the peer has a reason for silence. It reports
+// whether the connection is good.
 func (h *held) sign(patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(h.c.Context(), patience)
 	defer cancel()
 	_, err := rpc.Call(ctx, h.c.peer, rpc.MethodPing, nil)
 	switch {
 	case err != nil && h.c.Context().Err() == nil && ctx.Err() != nil:
+		if h.c.peer.MayWait() {
+			return true
+		}
 		h.c.peer.Close(profiles.OK)
 	case h.c.Context().Err() == nil:
 		h.heard.Store(time.Now().UnixNano())

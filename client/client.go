@@ -176,10 +176,6 @@ func Attach(conn transport.Conn, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// writeTime is how long a write may take: a server does not read a large frame for which it has no room
-// yet.
-const writeTime = endpoint.RoomTime + 10*time.Second
-
 // attach makes conn the connection of this client.
 func (c *Client) attach(conn transport.Conn) error {
 	var err error
@@ -192,9 +188,6 @@ func (c *Client) attach(conn transport.Conn) error {
 	}
 	o := c.opts.Endpoint
 	o.Registry = c.set.Registry
-	if o.Bounds.Write == 0 {
-		o.Bounds.Write = writeTime
-	}
 	if o.Observer == nil {
 		o.Observer = endpoint.Discard // errors are returned to the caller
 	}
@@ -206,6 +199,7 @@ func (c *Client) attach(conn transport.Conn) error {
 		return err
 	}
 	c.peer = c.ep.Attach(conn)
+	c.peer.AwaitRoom()
 	c.Session = c.peer
 	return nil
 }

@@ -16,6 +16,8 @@ const (
 
 	HandlerWait = 30 * time.Second // of an endpoint for a handler
 	WriteWait   = 10 * time.Second // of an endpoint for a peer to read a frame
+	LargeWait   = 3 * time.Minute  // the same after a large frame, if the peer may wait for room for it
+	RoomWait    = 2 * time.Minute  // of an endpoint for room for a large frame
 
 	ReadWait     = time.Minute      // of the reader of tools for an answer of their server, which may have to start
 	ProbeWait    = 40 * time.Second // of a bridge for the era of an MCP server; a first start by npx takes half of it

@@ -23,6 +23,7 @@ func TestInnerWaitsAreBelowOuterOnes(t *testing.T) {
 		{"a client calls through a link: the link is down", profiles.AnswerWait, profiles.LinkWait},
 		{"a handler lists tools", profiles.HandlerWait, profiles.ListWait},
 		{"a handler asks an agent for its card", profiles.HandlerWait, profiles.CardWait},
+		{"a large frame is written: the peer waits for room", profiles.LargeWait, profiles.RoomWait},
 		{"a page of an operator is written", profiles.AnswerWait, profiles.PageWait},
 		{"tools are read: the server starts, and its era is asked", profiles.ReadWait, profiles.ProbeWait},
 		{"tools are read: both questions about the era of a URL", profiles.ReadWait, 2 * profiles.QuestionWait},

@@ -113,8 +113,8 @@ type Stream interface {
 
 // Acknowledger is a Conn that knows whether the host of the peer is there.
 type Acknowledger interface {
-	// Unacknowledged returns for how long the host has acknowledged nothing of what it was sent
-	// repeatedly. It is 0 if there is nothing of the kind, or that is not known.
+	// Unacknowledged returns for how long the host has acknowledged no octet, although some
+	// were sent repeatedly. It is 0 if there is nothing of the kind, or that is not known.
 	Unacknowledged() time.Duration
 }
 

@@ -19,6 +19,7 @@ func (l *Link) enter(up *Up) {
 			up.since = time.Now()
 		}
 		l.tellOn(up.Session) // before anybody can choose it: each message has its caller
+		up.Session.AwaitRoom()
 		l.open = append(l.open, up)
 		l.mutual = l.mutual || up.info.Partner
 	}

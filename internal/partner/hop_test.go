@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -89,6 +90,8 @@ type hopPair struct {
 	there  chan string // names that b was asked about
 	freeze chan struct{}
 	link   *partner.Link
+
+	far, near *memory.Budget // of b, and of the end that dials it
 }
 
 // newHopPair links two endpoints by pipes. b answers nothing once freeze is closed.
@@ -102,13 +105,15 @@ func newHopPair(t *testing.T, access profiles.Access) *hopPair {
 // newHopPairTo is newHopPair with what b says that it offers.
 func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair {
 	t.Helper()
-	h := &hopPair{there: make(chan string, 100), freeze: make(chan struct{})}
-	end := func(list ...*profiles.Profile) *endpoint.Endpoint {
+	h := &hopPair{
+		there: make(chan string, 100), freeze: make(chan struct{}), far: memory.New(4 << 20), near: memory.New(4 << 20),
+	}
+	end := func(budget *memory.Budget, list ...*profiles.Profile) *endpoint.Endpoint {
 		reg, err := profiles.NewRegistry(list...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ep, err := endpoint.New(endpoint.Options{Registry: reg})
+		ep, err := endpoint.New(endpoint.Options{Registry: reg, Memory: budget})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +137,7 @@ func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair
 		})
 		return &frozen
 	}
-	b := end(calls(rpc.Options{Info: func(profiles.Session) rpc.Info { return offer }}), crossed(func(name string, req *profiles.Request, w profiles.Responder) error {
+	b := end(h.far, calls(rpc.Options{Info: func(profiles.Session) rpc.Info { return offer }}), crossed(func(name string, req *profiles.Request, w profiles.Responder) error {
 		h.there <- name
 		select {
 		case <-h.freeze:
@@ -151,14 +156,14 @@ func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair
 		}
 		return w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: []byte(name + " done")})
 	}))
-	link := end(calls(rpc.Options{}), crossed(nil))
+	link := end(h.near, calls(rpc.Options{}), crossed(nil))
 	var err error
 	h.link, err = partner.New(partner.Options{
 		Name: "b", Identity: "spiffe://b.example/swpd", Self: func() string { return "spiffe://a.example/swpd" },
 		Addresses: []transport.Addr{{Transport: "tls", Host: "b.example", Port: 1}},
 		Dial: func(context.Context, transport.Addr) (transport.Conn, error) {
 			ours, theirs := transport.Pipe()
-			b.Attach(theirs)
+			b.Attach(theirs).AwaitRoom() // it has a link, too
 			return ours, nil
 		},
 		Attach: link.Attach,
@@ -182,9 +187,9 @@ func newHopPairTo(t *testing.T, access profiles.Access, offer rpc.Info) *hopPair
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := end(passing, own)
+	a := end(nil, passing, own)
 	none := crossed(nil)
-	c := end(p, none)
+	c := end(nil, p, none)
 	ours, theirs := transport.Pipe()
 	a.Attach(theirs)
 	h.client = c.Attach(ours)

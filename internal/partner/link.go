@@ -438,9 +438,9 @@ func (l *Link) dialOne(addr transport.Addr) error {
 	return nil
 }
 
-// check asks the other end again for its offer. If there is no answer at all, it ends the
-// session. If there was no question before, the session is entered again with the answer,
-// because who waits for the partner is told of a session once.
+// check asks the other end again for its offer. If there is no answer at all, and the partner has no
+// reason for silence, it ends the session. If there was no question before, the session is entered
+// again with the answer, because who waits for the partner is told of a session once.
 func (l *Link) check(up *Up) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.opts.Check)
 	defer cancel()
@@ -449,7 +449,8 @@ func (l *Link) check(up *Up) {
 	}
 	info, err := l.question(ctx, up.Session)
 	if err != nil {
-		if l.ctx.Err() == nil {
+		silent := errors.Is(ctx.Err(), context.DeadlineExceeded)
+		if l.ctx.Err() == nil && !(silent && up.Session.MayWait()) {
 			up.Session.Close(profiles.Internal)
 		}
 		return
@@ -508,8 +509,8 @@ func (l *Link) crowd(up *Up) {
 	}
 }
 
-// responds reports whether the partner answers a ping, or sends anything else. Without RPC that
-// is not known.
+// responds reports whether the partner answers a ping, sends anything else, or has a reason for silence.
+// Without RPC that is not known.
 func (l *Link) responds(up *Up) bool {
 	if !profiles.Serves(up.Session, rpc.ProfileID) {
 		return true
@@ -517,7 +518,7 @@ func (l *Link) responds(up *Up) bool {
 	ctx, cancel := context.WithTimeout(l.ctx, pingFor)
 	defer cancel()
 	_, err := rpc.Call(ctx, up.Session.Control(), rpc.MethodPing, nil)
-	return err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || up.Session.Arrived()
+	return err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || up.Session.Arrived() || up.Session.MayWait()
 }
 
 // readInfo reads what a partner says of itself.

@@ -33,6 +33,7 @@ type call struct {
 	queue []answer
 	head  int
 	bytes int
+	after int64  // large frames of the session up to this request
 	ended bool   // by its terminal answer
 	err   error  // after the queue
 	fault []byte // payload of the error frame behind err, if it is to be recorded
@@ -82,6 +83,10 @@ func (l *lane) call(ctx context.Context, env e1.Envelope, alone bool) (*call, er
 	if !l.hold() {
 		s.ep.calls.Put(c)
 		return nil, s.over()
+	}
+	c.after = s.larges.Load()
+	if env.Size()+frame.HeaderSize > memory.Small {
+		c.after++
 	}
 	s.mu.Lock()
 	if err := l.deaf; err != nil {
@@ -292,6 +297,9 @@ func (s *Session) deliver(n uint64, a answer, profile uint64) disposition {
 	if !over && c.prof != profile {
 		c.fail(errForeign)
 		over = true
+	}
+	if !over {
+		s.answeredAfter(c.after)
 	}
 	ok := !over && c.push(a, s.opts.Bounds.InFlightBytesPerConn)
 	if !over && a.last {

@@ -82,6 +82,7 @@ func (in *input) Read(p []byte) (int, error) {
 		l.s.touch(time.Now())
 	}
 	if large && n > 0 {
+		l.s.arrived.Store(true)
 		if _, whole := l.rd.Partial(); whole > firstWindow {
 			l.room.Progress(whole - have - n)
 		}
@@ -237,6 +238,9 @@ func (l *lane) takeRoom(n int) error {
 			return memory.ErrFull
 		}
 		defer s.waits.Store(false)
+	} else {
+		s.without.Store(true)
+		defer s.without.Store(false)
 	}
 	l.out.flush()
 	began := time.Now()

@@ -168,15 +168,12 @@ type Bounds struct {
 	LongIdle time.Duration // of a connection with long exchanges open, default 10 min without a message
 	Body     time.Duration // to receive a frame: this plus a second per 64 KiB, default 5 s
 	Room     time.Duration // to wait for room for a large frame, default 2 min; Body does not pass then
-	Write    time.Duration // to write a frame, or each 512 KiB of a larger one, default 10 s
+	Write    time.Duration // to write a frame, or each 512 KiB of a larger one, default 10 s; see AwaitRoom
 	Handler  time.Duration // for a detached handler, default 30 s
 	Lapse    time.Duration // to end what is in flight after the certificate of the peer has expired, default 3 s
 }
 
 const defaultSkew = 5 * time.Minute
-
-// RoomTime is the default of Bounds.Room.
-const RoomTime = 2 * time.Minute
 
 func orDefault[T int | time.Duration](v *T, def T) {
 	if *v == 0 {
@@ -206,7 +203,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&b.Idle, 10*time.Minute)
 	orDefault(&b.LongIdle, 10*time.Minute)
 	orDefault(&b.Body, 5*time.Second)
-	orDefault(&b.Room, RoomTime)
+	orDefault(&b.Room, profiles.RoomWait)
 	orDefault(&b.Write, profiles.WriteWait)
 	orDefault(&b.Handler, profiles.HandlerWait)
 	orDefault(&b.Lapse, 3*time.Second)

@@ -40,6 +40,9 @@ const (
 	burst = 4
 )
 
+// errWaits refuses a message that cannot wait for a peer that waits for room.
+var errWaits = profiles.Busy("outbound", "the peer reads nothing now: it may wait for room for a large message")
+
 // errTooMuch replaces an answer for which there is no room. It is not retryable, because
 // the request may have been executed.
 var errTooMuch = &profiles.Error{
@@ -73,6 +76,7 @@ type output struct {
 	frames  int       // in buf and being written
 	busy    int       // octets being written
 	words   int       // octets of terminal answers in buf
+	large   bool      // buf has a frame for which the peer may wait for room
 	writing bool      // some goroutine has the right to write
 	began   time.Time // when the present write began, or zero
 	last    time.Time // when the latest write began
@@ -98,7 +102,7 @@ func (o *output) reset(l *lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.l, o.frames, o.closing, o.closed, o.err, o.wrote = l, 0, false, false, nil, false
-	o.last, o.deadline, o.committed = time.Time{}, time.Time{}, 0
+	o.last, o.deadline, o.committed, o.large = time.Time{}, time.Time{}, 0, false
 }
 
 // sizeOf returns the octets of a message, or the error for one above the current limits.
@@ -175,7 +179,7 @@ func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p p
 	if err := o.l.s.refrain(ctx, env.ProfileID, p); err != nil {
 		return err
 	}
-	if p == inline && o.l.s.calling.Load() > 0 && !o.l.s.conn.Multiplexed() {
+	if p == inline && (o.l.s.calling.Load() > 0 || o.l.s.mayAwaitRoom()) && !o.l.s.conn.Multiplexed() {
 		// The peer may do the same: write an answer and not read ours until that is done.
 		// So the loop continues to read, up to a bound.
 		p = copied
@@ -213,6 +217,7 @@ func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p p
 		first()
 	}
 	o.count(size, p)
+	o.note(size)
 	o.buf = env.Append(frame.AppendHeader(o.buf, size-frame.HeaderSize))
 	if p == inline {
 		if len(o.buf) >= gathered {
@@ -223,6 +228,14 @@ func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p p
 		go o.flusher()
 	}
 	return o.err
+}
+
+// note notes that a frame of a size is behind those that were written or queued before.
+func (o *output) note(size int) {
+	if size > memory.Small {
+		o.large = true
+		o.l.s.larges.Add(1)
+	}
 }
 
 // count adds a frame to the queue's figures.
@@ -262,6 +275,8 @@ func (o *output) admit(ctx context.Context, size int, p patience) error {
 			return room.ErrFull
 		case p == answers && size > free:
 			return errTooMuch
+		case p == refuses && o.l.s.mayAwaitRoom():
+			return errWaits
 		case p == refuses, p == answers:
 			o.fail(errSlow)
 			return errSlow
@@ -385,6 +400,7 @@ func (o *output) sendDirect(env *e1.Envelope, size int) error {
 		o.writeOnce(nil)
 		_ = o.makeRoom(head) // a small one, which is free
 	}
+	o.note(size)
 	o.buf = append(env.AppendHead(frame.AppendHeader(o.buf, size-frame.HeaderSize)), front...)
 	o.writeOnce(rest)
 	o.done()
@@ -400,8 +416,14 @@ func (o *output) awaitWrite() {
 // everything.
 func (o *output) flush() {
 	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.writing && len(o.buf) > 0 && o.l.s.mayAwaitRoom() {
+		// The peer may not read now, and may wait for this side to read.
+		o.beginWriting()
+		go o.flusher()
+		return
+	}
 	o.write()
-	o.mu.Unlock()
 }
 
 // write is flush with mu held.
@@ -439,18 +461,18 @@ func (o *output) beginWriting() {
 
 // writeOnce writes the queue and then tail, without mu. The caller has the right to write.
 func (o *output) writeOnce(tail []byte) {
-	buf, frames, charged, words := o.buf, o.frames, o.charge, o.words
-	o.buf, o.spare, o.charge, o.words = o.spare, nil, charge{}, 0
+	buf, frames, charged, words, large := o.buf, o.frames, o.charge, o.words, o.large
+	o.buf, o.spare, o.charge, o.words, o.large = o.spare, nil, charge{}, 0, false
 	o.busy = len(buf) + len(tail)
 	o.wrote = true
 	var err error
 	for rest := buf; len(rest) > 0 && err == nil; {
 		n := wholeFrames(rest)
-		err = o.writeChunk(rest[:n])
+		err = o.writeChunk(rest[:n], large)
 		rest = rest[n:]
 	}
 	if err == nil && len(tail) > 0 {
-		err = o.writeChunk(tail)
+		err = o.writeChunk(tail, large)
 	}
 	o.l.s.queued.Add(-int64(o.busy))
 	o.l.s.words.Add(-int64(words))
@@ -475,8 +497,8 @@ func (o *output) writeOnce(tail []byte) {
 const stride = 512 << 10
 
 // writeChunk writes without mu. The deadline applies to one frame, or to one stride of a
-// large frame, not to the whole queue.
-func (o *output) writeChunk(p []byte) error {
+// large frame, not to the whole queue. large says that the peer may wait for room for it.
+func (o *output) writeChunk(p []byte, large bool) error {
 	now := time.Now()
 	o.began, o.last = now, now
 	if o.l.s.conn.Multiplexed() {
@@ -489,22 +511,23 @@ func (o *output) writeChunk(p []byte) error {
 		o.committed = n
 	}
 	for len(p) > stride {
-		if err := o.writeWithin(p[:stride], now); err != nil {
+		if err := o.writeWithin(p[:stride], now, large); err != nil {
 			return err
 		}
 		p, now = p[stride:], time.Now()
 	}
-	return o.writeWithin(p, now)
+	return o.writeWithin(p, now, large)
 }
 
 // writeWithin writes before the deadline that begins now.
-func (o *output) writeWithin(p []byte, now time.Time) error {
+func (o *output) writeWithin(p []byte, now time.Time, large bool) error {
 	stream := o.l.stream
 	// Each change of a deadline wakes the poller. So the deadline is moved once a second,
 	// and may be up to a tenth late.
 	most := o.l.s.opts.Bounds.Write
-	if left := o.deadline.Sub(now); left < most || left > most+most/10 {
-		o.deadline = now.Add(most + most/10)
+	until := o.l.s.writeBy(now, most, large)
+	if late := o.deadline.Sub(until); late < 0 || late > most/10 {
+		o.deadline = until.Add(most / 10)
 		if err := stream.SetWriteDeadline(o.deadline); err != nil {
 			return err
 		}

@@ -80,7 +80,12 @@ type Session struct {
 	lapsed   atomic.Bool   // the certificate has expired
 	said     atomic.Uint64 // the code with which the peer closes the connection, as it has said; 0: none
 	heard    atomic.Bool   // the peer of the only stream has half-closed it
-	arrived  atomic.Bool   // a message has arrived since the last call of Arrived
+	arrived  atomic.Bool   // see Arrived
+
+	awaits   atomic.Bool  // of AwaitRoom
+	awaiting atomic.Int64 // until when the peer may wait for room, as Unix microseconds; 0: it does not
+	larges   atomic.Int64 // frames sent for which the peer may wait
+	without  atomic.Bool  // the only stream waits for room here
 }
 
 func newSession(e *Endpoint, conn transport.Conn, id uint64, payer string) *Session {
@@ -226,7 +231,7 @@ func (s *Session) watchIdle() {
 	}
 }
 
-// Arrived reports whether a message has arrived since its last call.
+// Arrived reports whether a message, or a part of a large one, has arrived since its last call.
 func (s *Session) Arrived() bool { return s.arrived.Swap(false) }
 
 // ErrIdle is the cause of the end of sessions that this endpoint closed after Bounds.Idle
