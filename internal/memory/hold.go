@@ -68,6 +68,10 @@ type Body struct {
 	// Announced is how many octets there will be, -1 if that is unknown.
 	Announced int64
 
+	// Twice says that a copy of the body is made while it is held, as by a frame that passes inside
+	// this process. Room for both is taken at once. Up to Small the copy is free.
+	Twice bool
+
 	// Wait is how long the body waits for room altogether. Zero means BodyWait.
 	Wait time.Duration
 
@@ -96,8 +100,16 @@ func (h *Hold) ReadAll(ctx context.Context, body Body) ([]byte, error) {
 		}
 		return nil, err
 	}
-	h.settle(r.paid, cap(buf))
+	h.settle(r.paid, r.copies(cap(buf)))
 	return buf, nil
+}
+
+// copies returns what is paid for a buffer of n octets.
+func (r *reading) copies(n int) int {
+	if r.body.Twice && Of(n) == Large {
+		return 2 * n
+	}
+	return n
 }
 
 // settle charges a body for its buffer instead of the octets that were taken to read it.
@@ -124,6 +136,7 @@ type charge struct {
 type reading struct {
 	h    *Hold
 	body *Body
+	upTo int    // the largest buffer that is paid for
 	paid charge // in h
 	room Room
 
@@ -163,29 +176,33 @@ func (r *reading) read(ctx context.Context) (buf []byte, err error) {
 
 // pay sees to it that a buffer of n octets is paid for.
 func (r *reading) pay(ctx context.Context, n int) error {
-	if n <= max(r.paid.n, r.room.Octets()) {
+	if n <= r.upTo {
 		return nil
 	}
 	began := time.Now()
 	wait := r.body.Wait - r.waited
 	deadline := began.Add(wait)
 	next, announced := charge{}, r.body.Announced
+	upTo := n
 	var ok bool
 	switch share := r.h.share; {
 	case r.paid.n == 0 && announced >= 0 && announced < Small:
-		next = charge{int(announced) + 1, Little}
+		upTo = int(announced) + 1
+		next = charge{upTo, Little}
 		ok = share.Take(ctx, next.n, Little, deadline)
 	case r.paid.n == 0:
+		upTo = Small
 		next = charge{Small, Opening}
 		ok = share.Take(ctx, Small, Opening, deadline)
 	case r.room.Octets() == 0 && announced >= int64(n)-1:
-		err := r.room.Take(ctx, share, int(announced)+1, int(announced)+1-n/2, Wait{Most: wait, Reader: r.body.Conn})
+		upTo = int(announced) + 1
+		err := r.room.Take(ctx, share, r.copies(upTo), upTo-n/2, Wait{Most: wait, Reader: r.body.Conn})
 		if ok = err == nil; !ok && ctx.Err() != nil {
 			return err
 		}
 	default:
-		next = charge{n, Of(n)}
-		ok = share.Grow(ctx, n, next.of, deadline)
+		next = charge{r.copies(n), Of(n)}
+		ok = share.Grow(ctx, next.n, next.of, deadline)
 	}
 	if !ok {
 		return ErrFull
@@ -193,7 +210,7 @@ func (r *reading) pay(ctx context.Context, n int) error {
 	if r.paid.n > 0 {
 		r.h.give(r.paid.n, r.paid.of)
 	}
-	if r.paid = next; next.n > 0 {
+	if r.paid, r.upTo = next, upTo; next.n > 0 {
 		r.h.used[next.of] += next.n
 	}
 	waited := time.Since(began)

@@ -87,3 +87,34 @@ func TestRS36ABodyWaitsForRoomFiveSecondsInAll(t *testing.T) {
 		}
 	}
 }
+
+// Of a large body a copy passes inside this process, for which there is no second wait.
+func TestRS36RoomForACopyIsTakenWithThatForTheBody(t *testing.T) {
+	for size, copies := range map[int]int{64<<10 - 1: 1, 64 << 10: 2, 1 << 20: 2} {
+		for _, announced := range []int64{int64(size), -1} {
+			b := memory.New(16 << 20)
+			h := b.Hold("a")
+			r := &watched{Reader: bytes.NewReader(make([]byte, size)), t: t, b: b}
+			got, err := h.ReadAll(t.Context(), memory.Body{Reader: r, Announced: announced, Twice: true})
+			if err != nil || len(got) != size {
+				t.Fatal(len(got), err)
+			}
+			if used := b.Used(); used < copies*size || used > copies*(2*size) || copies == 1 && used > 64<<10 {
+				t.Errorf("%d octets are in use for a body of %d, want it %d times", used, size, copies)
+			}
+			h.Release()
+			if used := b.Used(); used != 0 {
+				t.Errorf("%d octets are in use after the end", used)
+			}
+		}
+	}
+	b := memory.New(16 << 20) // of which one has 7/8 at most
+	for size, want := range map[int]error{13 << 19: nil, 7 << 20: memory.ErrFull} {
+		h := b.Hold("a")
+		_, err := h.ReadAll(t.Context(), memory.Body{Reader: bytes.NewReader(make([]byte, size)), Announced: int64(size), Twice: true, Wait: 1})
+		if !errors.Is(err, want) {
+			t.Errorf("%d octets: %v, want %v", size, err, want)
+		}
+		h.Release()
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/transport"
@@ -20,8 +21,15 @@ type Passage struct {
 	offers, asks profiles.Offer // what the far and the near ends serve
 }
 
-// NewPassage makes a Passage between two endpoints with these options.
+// paid is a budget that is never spent.
+const paid = 1 << 50
+
+// NewPassage makes a Passage between two endpoints with these options, but Memory. What passes is paid
+// for by its sender, who holds it until it is answered: a second payment from the same budget would
+// wait for the first. The bounds of each connection remain.
 func NewPassage(near, far endpoint.Options) (*Passage, error) {
+	near.Memory = memory.New(paid)
+	far.Memory = near.Memory
 	inner, err := endpoint.New(far)
 	if err != nil {
 		return nil, err
@@ -120,7 +128,7 @@ func (d *Door) Open(exchanges int) error {
 	var err error
 	d.passage, err = NewPassage(endpoint.Options{
 		Registry: d.set.Registry, Tracer: endpoint.ContextFunc(d.set.Carriers.Attach),
-		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds, Memory: far.Memory, InFlightOf: d.mostOf, LongOf: d.mostOf,
+		FrameLimit: far.FrameLimit, Envelope: far.Envelope, Bounds: far.Bounds, InFlightOf: d.mostOf, LongOf: d.mostOf,
 	}, far)
 	return err
 }

@@ -130,7 +130,7 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request, held *memory.Hold) 
 	control, deadline := http.NewResponseController(w), time.Now().Add(f.opts.Body)
 	_ = control.SetReadDeadline(deadline) // where there is one
 	body, err := held.ReadAll(r.Context(), memory.Body{
-		Reader: http.MaxBytesReader(w, r.Body, f.opts.MaxBody), Announced: r.ContentLength, Conn: control,
+		Reader: http.MaxBytesReader(w, r.Body, f.opts.MaxBody), Announced: r.ContentLength, Twice: true, Conn: control,
 		Waited: func(d time.Duration) { _ = control.SetReadDeadline(deadline.Add(d)) },
 	})
 	var long *http.MaxBytesError

@@ -79,7 +79,7 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request, held *memory.Hold) 
 	deadline := time.Now().Add(f.opts.Body + time.Duration(size)*time.Second/(64<<10))
 	_ = rc.SetReadDeadline(deadline)
 	octets, err := held.ReadAll(r.Context(), memory.Body{
-		Reader: http.MaxBytesReader(w, r.Body, limit), Announced: r.ContentLength, Conn: rc,
+		Reader: http.MaxBytesReader(w, r.Body, limit), Announced: r.ContentLength, Twice: true, Conn: rc,
 		Waited: func(d time.Duration) { _ = rc.SetReadDeadline(deadline.Add(d)) },
 	})
 	if errors.Is(err, memory.ErrFull) {

@@ -125,7 +125,7 @@ func (f *handler) body(w http.ResponseWriter, r *http.Request, caller string, he
 	deadline := time.Now().Add(f.opts.takes(size))
 	_ = rc.SetReadDeadline(deadline) // not every ResponseWriter knows of deadlines
 	octets, err := held.ReadAll(r.Context(), memory.Body{
-		Reader: http.MaxBytesReader(w, r.Body, most), Announced: r.ContentLength, Conn: rc,
+		Reader: http.MaxBytesReader(w, r.Body, most), Announced: r.ContentLength, Twice: true, Conn: rc,
 		Waited: func(d time.Duration) { _ = rc.SetReadDeadline(deadline.Add(d)) },
 	})
 	switch {

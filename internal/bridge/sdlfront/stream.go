@@ -247,7 +247,7 @@ func (w *frames) read(ctx context.Context, held *memory.Hold) ([]byte, error) {
 	deadline := start.Add(w.f.opts.takes(size))
 	_ = w.conn.SetReadDeadline(deadline)
 	body, err := held.ReadAll(ctx, memory.Body{
-		Reader: io.LimitReader(w.conn, size), Announced: size, Conn: w.conn,
+		Reader: io.LimitReader(w.conn, size), Announced: size, Twice: true, Conn: w.conn,
 		Waited: func(d time.Duration) { _ = w.conn.SetReadDeadline(deadline.Add(d)) },
 	})
 	switch {

@@ -85,7 +85,7 @@ func (w *messages) read(ctx context.Context, held *memory.Hold) ([]byte, error) 
 	deadline := time.Now().Add(w.f.opts.takes(most))
 	_ = w.under.SetReadDeadline(deadline)
 	body, err := held.ReadAll(ctx, memory.Body{
-		Reader: io.LimitReader(r, most+1), Announced: -1, Conn: w.under,
+		Reader: io.LimitReader(r, most+1), Announced: -1, Twice: true, Conn: w.under,
 		Waited: func(d time.Duration) { _ = w.under.SetReadDeadline(deadline.Add(d)) },
 	})
 	switch {
