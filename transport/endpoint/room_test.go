@@ -105,7 +105,11 @@ func TestRS36AWaitingFrameEndsWithItsPeer(t *testing.T) {
 				w := listen(t, kind, endpoint.Options{Memory: budget, Bounds: endpoint.Bounds{Body: time.Hour, Room: time.Hour}}, profile(echo))
 				r := w.dial(t)
 				r.write(t, append(binary.BigEndian.AppendUint32(nil, 1<<20), make([]byte, sent)...))
-				r.rec.await(t, "the session", func(rec *recorder) bool { return rec.opened == 1 })
+				for began := time.Now(); !other.Wanted(); time.Sleep(time.Millisecond) {
+					if time.Since(began) > transporttest.Patience {
+						t.Fatal("the frame never waits for room")
+					}
+				}
 				leave(r)
 				r.rec.await(t, "the end of the frame", func(rec *recorder) bool { return len(rec.verdicts)+len(rec.closed) > 0 })
 			})
