@@ -43,16 +43,12 @@ type Exchange struct {
 	keeps      profiles.EndToEnd // of the response
 	from       Holder            // the process that has written the response, or nil
 
-	window uint64 // weight of the notifications that the caller keeps; 0: it does not say
-
 	mu      sync.Mutex
 	over    bool
-	sent    uint64    // weight of the notifications so far
-	marked  uint64    // sent when the caller was asked last to confirm it
-	taken   uint64    // the last that it has confirmed
-	room    room.Gate // opened when it confirms, and at the end
-	uses    int       // present uses of the lane
-	last    func()    // ends the held request when uses is zero
+	window  profiles.Window // of the notifications
+	room    room.Gate       // opened when the caller confirms some, and at the end
+	uses    int             // present uses of the lane
+	last    func()          // ends the held request when uses is zero
 	timer   *time.Timer
 	touched time.Time
 	agreed  []string // changes that a subscriptions/listen is told of
@@ -86,7 +82,7 @@ func (m *Mapping) newExchange(c *conn, s *serverSession, target string, server S
 		Message: msg.On(held.Payload),
 		m:       m, conn: c, session: s, target: target, list: listOf(msg), req: held, w: w,
 		long: long, key: TokenKey(msg.ID()), initialize: msg.Is(MethodInitialize), uses: 1,
-		window: window, began: now, touched: now, timeout: timeout, limit: profiles.WholeWork(timeout),
+		window: profiles.Window{Size: window}, began: now, touched: now, timeout: timeout, limit: profiles.WholeWork(timeout),
 	}
 	if bounded && ms < uint64(x.limit.Milliseconds()) {
 		x.limit = time.Duration(ms) * time.Millisecond
@@ -182,7 +178,7 @@ func (x *Exchange) OnCancel(f func(octets []byte)) {
 // clients share it, so it cannot wait for one client.
 func (x *Exchange) Pace(ctx context.Context) error {
 	x.mu.Lock()
-	for !x.over && x.window > 0 && x.sent-x.taken >= x.window {
+	for !x.over && x.window.Full() {
 		if err := x.room.Wait(ctx, &x.mu); err != nil {
 			x.mu.Unlock()
 			return err
@@ -203,7 +199,14 @@ func (c *conn) confirmed(req *profiles.Request) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	id, _ := req.Extensions.Lookup(ExtRelated)
+	id, of := req.Extensions.Lookup(ExtRelated)
+	if !of {
+		session, _ := req.Extensions.Lookup(ExtSession)
+		if s := c.m.session(string(session), req.Peer(), ""); s != nil {
+			s.confirm(n)
+		}
+		return true, nil
+	}
 	c.mu.Lock()
 	x := c.exchanges[string(id)]
 	c.mu.Unlock()
@@ -217,8 +220,7 @@ func (c *conn) confirmed(req *profiles.Request) (bool, error) {
 func (x *Exchange) confirm(n uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n = min(n, x.sent); n > x.taken {
-		x.taken = n
+	if x.window.Confirm(n) {
 		x.touched = time.Now()
 		x.room.Open()
 	}
@@ -250,8 +252,7 @@ func (x *Exchange) Forward(octets []byte, keeps profiles.EndToEnd) bool {
 // open.
 func (x *Exchange) notify(octets []byte, keeps profiles.EndToEnd) bool {
 	ext := e1.AppendExtension(nil, ExtRelated, x.req.MsgID)
-	sent := x.sent + uint64(weightOf(len(octets)))
-	mark := x.window > 0 && sent-x.marked >= x.window/marks
+	sent, mark := x.window.After(weightOf(len(octets)))
 	if mark {
 		ext = e1.AppendExtensionUvarint(ext, ExtWindow, sent)
 	}
@@ -264,15 +265,9 @@ func (x *Exchange) notify(octets []byte, keeps profiles.EndToEnd) bool {
 		x.m.stats.dropped.Add(1)
 		return false
 	}
-	x.sent = sent
-	if mark {
-		x.marked = sent
-	}
+	x.window.Sent(sent, mark)
 	return true
 }
-
-// marks is how often the caller is asked to confirm while it takes as much as its window.
-const marks = 16
 
 // touch restarts the timeout.
 func (x *Exchange) touch() {

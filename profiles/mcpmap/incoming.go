@@ -273,8 +273,12 @@ var takenNote = []byte(`{"jsonrpc":"2.0","method":"swp.mcp.taken"}`)
 // the notification carries, if any. The caller holds mu.
 func (c *Client) taker(e *early) func() {
 	out, mark := c.calls[e.related], e.mark
-	if out == nil || mark == 0 {
+	switch {
+	case mark == 0 || out == nil && e.related != "":
 		return func() {}
+	case out == nil:
+		session := e.session
+		return func() { c.tookOf(session, mark) }
 	}
 	return func() {
 		c.mu.Lock()
@@ -294,8 +298,20 @@ func (c *Client) taker(e *early) func() {
 	}
 }
 
+// tookOf confirms notifications of a session that belong to no call.
+func (c *Client) tookOf(session string, mark uint64) {
+	_ = c.c.sess.Send(c.c.sess.Context(), e1.Envelope{ // without a connection it is not needed, and a later one stands for it
+		ProfileID: ProfileID, MsgType: uint64(Notification), Payload: takenNote,
+		Extensions: e1.AppendExtensionUvarint(e1.AppendExtension(nil, ExtSession, []byte(session)), ExtTaken, mark),
+	})
+}
+
+// drop gives a message up. The caller holds mu.
 func (c *Client) drop(e *early) {
 	c.m.stats.dropped.Add(1)
+	if e.mark > 0 && e.related == "" {
+		go c.tookOf(e.session, e.mark) // its server waits for that
+	}
 	if e.asked != nil {
 		go e.asked.Refuse(profiles.Busy("mcp_not_asked", "nobody answers here"))
 	}

@@ -212,3 +212,123 @@ func TestAConfirmationOfMoreThanWasSentOpensNoWindow(t *testing.T) {
 		t.Errorf("%d notifications, want 4", n)
 	}
 }
+
+// A server that can wait loses none of the messages of a session that belong to no call either.
+func TestMessagesOfASessionWaitUntilTheirClientTakesThem(t *testing.T) {
+	const notes = 4000
+	play(t, func(t *testing.T, l *link) {
+		slow, calling := narrow(t, l.served)
+		slow.server = l.server
+		defer slow.end()
+		got := 0
+		all := make(chan struct{})
+		_, conv := slow.initialize(mcpmap.Events{Notification: func(octets []byte) {
+			time.Sleep(time.Millisecond)
+			want(t, "message", string(octets), string(count(got)))
+			if got++; got == notes {
+				close(all)
+			}
+		}})
+		for i := range notes {
+			if err := conv.client.Pace(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !conv.client.Notify(count(i)) {
+				t.Fatalf("message %d was lost", i)
+			}
+		}
+		<-all
+		want(t, "dropped", l.served.Stats().Dropped+calling.Stats().Dropped, 0)
+	})
+}
+
+// A client that takes nothing gets no more than its window, 32 KiB here; what it misses counts when the
+// queue behind that is full.
+func TestMessagesOfASessionEndAtTheWindowOfAClientThatTakesNothing(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		slow, calling := narrow(t, l.served)
+		slow.server = l.server
+		defer slow.end()
+		taken := make(chan struct{})
+		got := 0
+		_, conv := slow.initialize(mcpmap.Events{Notification: func([]byte) { <-taken; got++ }})
+		kept := 0
+		for i := range 4000 {
+			if conv.client.Notify(count(i)) {
+				kept++
+			}
+			synctest.Wait()
+		}
+		weight := 256 + len(count(1000))
+		window, pending := 32<<10/weight+1, 256 // mcpmap.Options.MaxPending
+		if most := window + pending; kept > most+1 || kept < most-2 {
+			t.Errorf("%d messages were kept, want %d for the client and %d in the queue", kept, window, pending)
+		}
+		want(t, "dropped", l.served.Stats().Dropped, uint64(4000-kept))
+		close(taken)
+		synctest.Wait()
+		want(t, "taken", got, kept)
+		want(t, "dropped by the client", calling.Stats().Dropped, 0)
+	})
+}
+
+// The messages that a client does not want do not hold up those behind them, nor its server.
+func TestMessagesOfASessionThatNobodyHearsHoldNobodyUp(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		slow, calling := narrow(t, l.served)
+		slow.server = l.server
+		defer slow.end()
+		_, conv := slow.initialize(mcpmap.Events{})
+		for i := range 4000 {
+			if err := conv.client.Pace(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			conv.client.Notify(count(i))
+		}
+		synctest.Wait()
+		want(t, "dropped", calling.Stats().Dropped, 4000)
+	})
+}
+
+// What was on its way when a connection was lost is not waited for on the next one.
+func TestTheWindowOfASessionBeginsAgainOnAnotherConnection(t *testing.T) {
+	play(t, func(t *testing.T, l *link) {
+		slow, _ := narrow(t, l.served)
+		slow.server = l.server
+		blocked := make(chan struct{})
+		id, conv := slow.initialize(mcpmap.Events{Notification: func([]byte) { <-blocked }})
+		for i := range 200 { // above the window
+			conv.client.Notify(count(i))
+		}
+		synctest.Wait()
+		slow.near.Close()
+		slow.near.Wait()
+		slow.far.Wait()
+		close(blocked)
+		again, _ := narrow(t, l.served)
+		defer again.end()
+		got := 0
+		if err := again.client.Resume(t.Context(), "one", id, mcpmap.Events{Notification: func([]byte) { got++ }}); err != nil {
+			t.Fatal(err)
+		}
+		lane, err := again.far.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		release, err := l.served.Listen(again.far, again.far.Peer(), lane, mcpmap.SessionParams("one", id), func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		for i := range 1000 {
+			if err := conv.client.Pace(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			conv.client.Notify(count(i))
+		}
+		synctest.Wait()
+		if got < 1000 {
+			t.Errorf("%d messages came, want all 1,000", got)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/profiles"
@@ -117,13 +118,31 @@ func (s *serverSession) pump() {
 			s.mu.Unlock()
 			return
 		}
+		if s.counted != path.sess {
+			s.counted = path.sess
+			s.window.Forget()
+		}
+		if msg.kind == Notification && s.window.Full() {
+			s.pumping = false // confirm follows
+			s.mu.Unlock()
+			path.unpin()
+			return
+		}
+		sent, mark := s.window.After(weightOf(len(msg.octets)))
 		s.sending = true
 		s.mu.Unlock()
-		err := s.send(&msg, path)
+		var asks uint64
+		if mark {
+			asks = sent
+		}
+		err := s.send(&msg, path, asks)
 		path.unpin()
 
 		s.mu.Lock()
 		s.sending = false
+		if err == nil && msg.kind == Notification {
+			s.window.Sent(sent, mark)
+		}
 		if s.closed { // close has handled the messages behind it
 			s.pumping = false
 			s.mu.Unlock()
@@ -194,8 +213,19 @@ func (s *serverSession) path() (path, bool) {
 	return path{s.home.sess, nil, func() {}}, true
 }
 
-// send sends one message. A request gets a goroutine that waits for its answer.
-func (s *serverSession) send(msg *message, p path) error {
+// confirm notes that the client has taken the notifications up to a weight.
+func (s *serverSession) confirm(sent uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.window.Confirm(sent) {
+		s.used = time.Now()
+		s.startPump()
+	}
+}
+
+// send sends one message. A request gets a goroutine that waits for its answer. A notification asks
+// the client to confirm it with a number, unless that is 0.
+func (s *serverSession) send(msg *message, p path, asks uint64) error {
 	env := e1.Envelope{
 		ProfileID: ProfileID, MsgType: uint64(msg.kind), Payload: msg.octets,
 		Extensions: e1.AppendExtension(nil, ExtSession, []byte(s.id)),
@@ -207,6 +237,9 @@ func (s *serverSession) send(msg *message, p path) error {
 		env.Extensions = e1.AppendExtension(env.Extensions, ExtRelated, msg.related)
 	}
 	if msg.kind == Notification {
+		if asks > 0 {
+			env.Extensions = e1.AppendExtensionUvarint(env.Extensions, ExtWindow, asks)
+		}
 		if p.lane == nil {
 			return p.sess.Send(s.ctx, env)
 		}

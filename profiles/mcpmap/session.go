@@ -30,17 +30,19 @@ type serverSession struct {
 
 	mu       sync.Mutex
 	closed   bool
-	home     *conn       // the connection used last; nil if it is lost
-	listener *listener   // where the client listens, if it does
-	open     []*Exchange // exchanges in flight, oldest first
-	asks     int         // number of unanswered requests to the client
-	declared []string    // changes that the server announces
-	begun    bool        // the client is ready for messages
-	due      []message   // queue for the client
-	dueSize  int         // octets in due
-	pumping  bool        // a goroutine is sending them
-	sending  bool        // the goroutine is sending the first of them
-	room     room.Gate   // opened when one of them was sent, and when nobody sends
+	home     *conn            // the connection used last; nil if it is lost
+	listener *listener        // where the client listens, if it does
+	open     []*Exchange      // exchanges in flight, oldest first
+	asks     int              // number of unanswered requests to the client
+	declared []string         // changes that the server announces
+	begun    bool             // the client is ready for messages
+	due      []message        // queue for the client
+	dueSize  int              // octets in due
+	pumping  bool             // a goroutine is sending them
+	sending  bool             // the goroutine is sending the first of them
+	room     room.Gate        // opened when one of them was sent, and when nobody sends
+	window   profiles.Window  // of the notifications among them
+	counted  profiles.Session // the connection that window is about
 	expiry   *time.Timer
 	used     time.Time // when the client has last sent anything
 
@@ -58,8 +60,16 @@ type message struct {
 
 // open starts a session with its first request.
 func (m *Mapping) open(c *conn, req *profiles.Request, msg *Message, server Server, name string, hidden bool) error {
+	window, _, err := profiles.Uvarint(req.Extensions, ExtWindow)
+	if err != nil {
+		return err
+	}
+	if hidden {
+		window = 0 // a confirmation names the session
+	}
 	s := &serverSession{
 		m: m, id: rand.Text(), used: time.Now(), peer: req.Peer(), identity: req.Identity(), target: name, server: server, hidden: hidden, home: c,
+		window: profiles.Window{Size: window},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := m.admit(s); err != nil {
