@@ -160,7 +160,7 @@ func (s *stage) opensCall(ctx context.Context, conn string, env *e1.Envelope) (o
 	if session == nil {
 		return false, fmt.Errorf("there is no connection %q", conn)
 	}
-	w := &watchedCaller{Session: session, s: s}
+	w := &watchedCaller{on: session, s: s}
 	stream, err := rpc.Open(ctx, w, string(req.Method), req.Params)
 	if err != nil {
 		return false, err
@@ -176,7 +176,7 @@ func (s *stage) opensCall(ctx context.Context, conn string, env *e1.Envelope) (o
 
 // watchedCaller notes the ids of the call that is made.
 type watchedCaller struct {
-	profiles.Session
+	on    profiles.Caller
 	s     *stage
 	rpcID []byte
 	msgID []byte
@@ -189,7 +189,7 @@ func (w *watchedCaller) Call(ctx context.Context, env e1.Envelope) (profiles.Cal
 		return nil, err
 	}
 	w.rpcID = bytes.Clone(req.RPCID)
-	c, err := w.Session.Call(ctx, env)
+	c, err := w.on.Call(ctx, env)
 	if err != nil {
 		return nil, err
 	}

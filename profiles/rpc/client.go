@@ -85,8 +85,8 @@ type Invocation struct {
 
 // Call is like the function Call.
 func (c Invocation) Call(ctx context.Context, on profiles.Caller) ([]byte, error) {
-	s, err := c.Open(ctx, on)
-	if err != nil {
+	s := new(Stream)
+	if err := c.open(ctx, on, s, nil); err != nil {
 		return nil, err
 	}
 	defer s.Close()
@@ -114,7 +114,7 @@ func NewCaller(on profiles.Caller) *Caller { return &Caller{on: on} }
 func (c *Caller) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
 	c.Close()
 	s := &c.stream
-	if err := (Invocation{Method: method, Params: params}).open(ctx, c.on, s); err != nil {
+	if err := (Invocation{Method: method, Params: params}).open(ctx, c.on, s, nil); err != nil {
 		return nil, err
 	}
 	result, err := s.finish(ctx)
@@ -143,9 +143,11 @@ func (c *Caller) Close() {
 // Stream is the calling side of one call. One goroutine at a time may use it.
 type Stream struct {
 	call   profiles.Call
+	lane   profiles.Lane // opened for the call, or nil
 	rpcID  [16]byte
 	small  [160]byte // a request that fits, so that a call is one allocation
 	large  []byte    // one that does not fit, kept for the next
+	ext    [8]byte   // extension with the window
 	seq    uint64    // of the last item
 	begun  bool      // an item has arrived
 	last   bool      // no item may follow
@@ -157,17 +159,35 @@ type Stream struct {
 }
 
 // Open is like the function Open.
+//
+// A method that can wait does so while items are not received, without an effect on other calls.
+// The items of another one, above 1,024, end the call with an *profiles.Error of RateLimitExceeded.
 func (c Invocation) Open(ctx context.Context, on profiles.Caller) (*Stream, error) {
 	s := new(Stream)
-	if err := c.open(ctx, on, s); err != nil {
+	if session, ok := on.(profiles.Session); ok { // a separate lane takes confirmations
+		lane, err := session.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.lane, on = lane, lane
+	}
+	if err := c.open(ctx, on, s, e1.AppendExtensionUvarint(s.ext[:0], ExtWindow, callWindow)); err != nil {
+		s.close()
 		return nil, err
 	}
 	s.large = nil // the stream may last for long
 	return s, nil
 }
 
-// open makes s the stream of a call. Its last call is over.
-func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream) error {
+// close closes the lane of the call.
+func (s *Stream) close() {
+	if s.lane != nil {
+		_ = s.lane.Close()
+	}
+}
+
+// open makes s the stream of a call, with extensions before those of c. Its last call is over.
+func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream, ext e1.Extensions) error {
 	s.seq, s.begun, s.last, s.over, s.given = 0, false, false, false, false
 	s.result, s.keeps, s.err = nil, profiles.EndToEnd{}, nil
 	// An rpc_id must only be unique on this connection.
@@ -190,8 +210,9 @@ func (c Invocation) open(ctx context.Context, on profiles.Caller, s *Stream) err
 	} else {
 		env.Payload = req.Append(payload)
 	}
+	env.Extensions = ext
 	if c.Deadline > 0 {
-		env.Extensions = e1.AppendExtensionUvarint(nil, profiles.ExtDeadline, uint64(max(1, c.Deadline.Milliseconds())))
+		env.Extensions = e1.AppendExtensionUvarint(env.Extensions, profiles.ExtDeadline, uint64(max(1, c.Deadline.Milliseconds())))
 	}
 	env.Extensions = append(env.Extensions, c.Extensions...)
 	var err error
@@ -230,8 +251,23 @@ func (s *Stream) Recv(ctx context.Context) ([]byte, error) {
 	}
 	s.keeps = profiles.EndToEndOf(env)
 	item, err := s.answer(env)
+	if err == nil {
+		s.confirm(ctx, env.Extensions)
+	}
 	s.err = err
 	return item, err
+}
+
+// confirm tells the peer that the items up to this one were taken, if it asks for that. If it
+// cannot be sent, the connection has ended, and the call with it.
+func (s *Stream) confirm(ctx context.Context, ext e1.Extensions) {
+	if mark, ok := ext.LookupUvarint(ExtWindow); ok {
+		m := Cancel{RPCID: s.rpcID[:]}
+		_ = s.call.Lane().Send(ctx, e1.Envelope{
+			ProfileID: ProfileID, MsgType: TypeCancel, Payload: m.Append(make([]byte, 0, m.Size())),
+			Extensions: e1.AppendExtensionUvarint(nil, ExtTaken, mark),
+		})
+	}
 }
 
 // answer reads one answer. A violation of §12 is an error and leaves the call open, so that
@@ -313,4 +349,7 @@ func (s *Stream) Close() {
 // Abandon ends the call on this side without telling the peer, in place of Close. A method
 // with an idempotency_key continues there, and the same call with the same key gets its
 // outcome.
-func (s *Stream) Abandon() { s.call.Close() }
+func (s *Stream) Abandon() {
+	s.call.Close()
+	s.close()
+}

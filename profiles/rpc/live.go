@@ -26,6 +26,7 @@ type live struct {
 	method string
 	peer   *profiles.Peer // who has called, and may cancel
 	cancel func()         // called for RPC_CANCEL; must not block
+	flow   flow           // of its items
 }
 
 func newTable() *table { return &table{m: make(map[key]*live)} }
@@ -44,6 +45,7 @@ func (t *table) get(s profiles.Session, rpcID []byte) *live {
 // add enters a call. It returns nil if the rpc_id is in use.
 func (t *table) add(req *profiles.Request, rpcID []byte, method string, cancel func()) *live {
 	l := &live{key: key{req.Session, string(rpcID)}, method: method, peer: req.Peer(), cancel: cancel}
+	l.flow.window.Size, _, _ = profiles.Uvarint(req.Extensions, ExtWindow) // was checked before
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.m[l.key] != nil {
@@ -61,5 +63,6 @@ func (t *table) remove(l *live) {
 	if t.m[l.key] == l {
 		delete(t.m, l.key)
 		t.n.Add(-1)
+		l.flow.end()
 	}
 }

@@ -17,6 +17,8 @@
 // for the replay window, 24 hours by default, and answers every repetition. See
 // Outcomes for the exact promises.
 //
+// The items of a call that is received by a Stream wait for their caller: extensions 16 and 17.
+//
 // A request with extension 49 ends with ERR timeout when the milliseconds that
 // it names have passed.
 //
@@ -175,7 +177,7 @@ func New(opts Options) (*profiles.Profile, error) {
 			{Name: "call", On: "method"},
 			{Name: "cancel", Free: true},
 		},
-		Extensions: []uint64{profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain, profiles.ExtTarget},
+		Extensions: []uint64{ExtWindow, ExtTaken, profiles.ExtHops, profiles.ExtDeadline, profiles.ExtChain, profiles.ExtTarget},
 		Methods: []profiles.Method{
 			{Name: MethodPing, Open: true}, {Name: MethodEcho, Open: true}, {Name: MethodInfo, Open: true}, {Name: MethodSync, Open: true},
 			{Name: MethodReceipt, Open: true},

@@ -15,11 +15,11 @@ import (
 type seat struct {
 	rpcID  []byte
 	w      profiles.Responder
+	flow   *flow  // of the items
 	forget func() // frees the rpc_id
 	vacate func() // stops watching the caller
 
 	mu   sync.Mutex
-	seq  uint64 // of the last item
 	over bool
 }
 
@@ -35,7 +35,7 @@ func (s *service) sit(st *seat, req *profiles.Request, in *Req, m *method, left 
 	if l == nil {
 		return errInUse()
 	}
-	st.rpcID = []byte(l.key.rpcID)
+	st.rpcID, st.flow = []byte(l.key.rpcID), &l.flow
 	st.forget = func() { s.live.remove(l) }
 	hold := req.Hold
 	if m.Long {
@@ -106,8 +106,7 @@ func (st *seat) item(item []byte, keeps profiles.EndToEnd) error {
 	if st.over {
 		return profiles.ErrFinished
 	}
-	st.seq++
-	return sendItem(st.w, st.rpcID, st.seq, item, keeps)
+	return st.flow.send(st.w, st.rpcID, item, keeps)
 }
 
 // about sets the subject of the call.
@@ -129,8 +128,11 @@ func (st *seat) permit(p profiles.Permit) {
 	}
 }
 
-// pace waits until there is room for another item.
+// pace waits until there is room for another item, at the caller and in the queue for its peer.
 func (st *seat) pace(ctx context.Context) error {
+	if err := st.flow.wait(ctx); err != nil {
+		return err
+	}
 	return st.w.Pace(ctx, 0)
 }
 

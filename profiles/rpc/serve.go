@@ -49,6 +49,9 @@ func (s *service) request(req *profiles.Request, w profiles.Responder) error {
 	if err != nil {
 		return err
 	}
+	if _, _, err := profiles.Uvarint(req.Extensions, ExtWindow); err != nil {
+		return err
+	}
 	name := subject(m, in.Method)
 	var away *Error // why there is nothing at the target
 	target, err := profiles.TargetOf(req.Extensions)
@@ -133,6 +136,9 @@ func allowed(req *profiles.Request, a profiles.Access, name string) bool {
 // act is the call of a method. The built-in methods, and those about their connection, reach
 // nothing beyond it.
 func (s *service) act(req *profiles.Request) (profiles.Act, error) {
+	if _, confirms := req.Extensions.Lookup(ExtTaken); confirms && req.MsgType == TypeCancel {
+		return profiles.Act{Operation: "cancel", Free: true}, nil
+	}
 	if req.MsgType != TypeReq {
 		return profiles.Act{Operation: "cancel", Ends: true}, nil
 	}
@@ -214,13 +220,14 @@ func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Du
 		if err := in.Decode(req.Payload); err != nil {
 			return err
 		}
-		var seq uint64
 		result, err := m.Detached(ctx, req, in.Params, func(item []byte) error {
+			if err := l.flow.wait(ctx); err != nil && over.Err() == nil {
+				return err
+			}
 			if over.Err() != nil {
 				return context.Cause(over)
 			}
-			seq++
-			return sendItem(w, in.RPCID, seq, item, profiles.EndToEnd{})
+			return l.flow.send(w, in.RPCID, item, profiles.EndToEnd{})
 		})
 		return answer(func() error {
 			switch gone := w.Context().Err() != nil; {
@@ -241,7 +248,7 @@ func (s *service) detach(req *profiles.Request, in *Req, m *method, left time.Du
 	return err
 }
 
-// cancel ends a call early. An rpc_id that is unknown here, or not the sender's,
+// cancel ends a call early, or confirms items of it. An rpc_id that is unknown here, or not the sender's,
 // makes no difference that the peer could see. The subject is the method, if a call was ended.
 func (s *service) cancel(req *profiles.Request) error {
 	req.About("cancel", "")
@@ -249,7 +256,16 @@ func (s *service) cancel(req *profiles.Request) error {
 	if err := in.Decode(req.Payload); err != nil {
 		return err
 	}
-	if l := s.live.get(req.Session, in.RPCID); l != nil && req.Inherit(l.peer) {
+	taken, confirms, err := profiles.Uvarint(req.Extensions, ExtTaken)
+	if err != nil {
+		return err
+	}
+	l := s.live.get(req.Session, in.RPCID)
+	switch {
+	case l == nil || !req.Inherit(l.peer):
+	case confirms:
+		l.flow.confirm(taken)
+	default:
 		req.About("cancel", l.method)
 		l.cancel()
 	}
@@ -312,13 +328,6 @@ func errEnvelope(rpcID []byte, e *Error) e1.Envelope {
 	}
 	e.Keeps.Put(&env)
 	return env
-}
-
-func sendItem(w profiles.Responder, rpcID []byte, seq uint64, item []byte, keeps profiles.EndToEnd) error {
-	m := StreamItem{RPCID: rpcID, SeqNo: seq, Item: item}
-	env := e1.Envelope{MsgType: TypeStreamItem, Payload: m.Append(make([]byte, 0, m.Size()))}
-	keeps.Put(&env)
-	return w.Send(env)
 }
 
 // check says whether an answer is well formed.
