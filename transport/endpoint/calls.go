@@ -278,6 +278,7 @@ func (l *lane) hand(n uint64, terminal bool) disposition {
 	if size > freeAnswer {
 		if a.paid = frame.Capacity(size); !s.share.Try(a.paid, memory.Of(size)) {
 			if s.failCall(n, profiles.Busy("in_flight_bytes", "too many octets in flight")) {
+				s.ep.unread.Add(1)
 				return awaited
 			}
 			return s.dispositionOf(n, terminal)
@@ -307,6 +308,9 @@ func (s *Session) deliver(n uint64, a answer, profile uint64) disposition {
 	}
 	s.answered = true
 	s.mu.Unlock()
+	if !ok && !over {
+		s.ep.unread.Add(1)
+	}
 	if !ok {
 		s.uncharge(a.octets)
 		s.ep.pool.Put(a.buf)

@@ -49,6 +49,7 @@ type Endpoint struct {
 	calls     sync.Pool // of *call
 	handlers  handlers
 	without   atomic.Uint64 // messages sent without end-to-end extensions, see sizeOf
+	unread    atomic.Uint64 // of Stats.Unreceived
 	deferred  atomic.Int64  // octets of messages whose commit is under way
 	reviews   atomic.Uint64 // calls of Review
 
@@ -176,6 +177,11 @@ type Stats struct {
 	Handlers      int // detached handlers running
 	InFlightBytes int // octets in use of the budget, see Options.Memory
 	DeferredBytes int // octets of messages whose commit is under way
+
+	// Unreceived counts the answers to calls of this side that were lost because they came faster
+	// than they were received, or there was no room for them. Each of these calls has failed with an
+	// *profiles.Error of RateLimitExceeded.
+	Unreceived uint64
 }
 
 // Stats returns the present figures.
@@ -183,7 +189,7 @@ func (e *Endpoint) Stats() Stats {
 	e.mu.Lock()
 	n := len(e.sessions)
 	e.mu.Unlock()
-	return Stats{Sessions: n, Handlers: e.handlers.running(), InFlightBytes: e.memory.Used(), DeferredBytes: int(e.deferred.Load())}
+	return Stats{Sessions: n, Handlers: e.handlers.running(), InFlightBytes: e.memory.Used(), DeferredBytes: int(e.deferred.Load()), Unreceived: e.unread.Load()}
 }
 
 // Curtailed returns how many messages were sent without their end-to-end extensions

@@ -217,13 +217,20 @@ func TestAnswersNobodyReceivesAreBounded(t *testing.T) {
 		return nil
 	})
 	virtually(t, func(t *testing.T, pipe pipe) {
-		a, _ := pair(t, pipe, stream)
+		caller, _ := newEndpoint(t, endpoint.Options{}, profile(stream))
+		served, _ := newEndpoint(t, endpoint.Options{}, profile(stream))
+		x, y := pipe()
+		a := caller.Attach(x)
+		served.Attach(y)
 		c, err := a.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 		synctest.Wait()
+		if lost := caller.Stats().Unreceived; lost != 5000-1024 {
+			t.Errorf("%d lost answers were counted, want %d of 5000", lost, 5000-1024)
+		}
 		n := 0
 		for {
 			_, err = c.Recv(t.Context())

@@ -186,6 +186,7 @@ func (l List) Stats() (sum endpoint.Stats) {
 		sum.Sessions += s.Sessions
 		sum.Handlers += s.Handlers
 		sum.DeferredBytes += s.DeferredBytes
+		sum.Unreceived += s.Unreceived
 	}
 	return sum
 }

@@ -115,6 +115,9 @@ func (t *Metrics) Watch(stats func() endpoint.Stats, curtailed func() uint64) {
 	}
 	gauge("swpd_handlers", "Detached handlers running.", func() float64 { return float64(stats().Handlers) })
 	t.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "swpd_answers_unreceived_total", Help: "Answers to calls of this endpoint that were lost because they came faster than they were received.",
+	}, func() float64 { return float64(stats().Unreceived) }))
+	t.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "swpd_end_to_end_extensions_dropped_total", Help: "Messages sent without their end-to-end extensions, for which there was no room.",
 	}, func() float64 { return float64(curtailed()) }))
 	gauge("swpd_deferred_bytes", "Octets of messages whose commit is under way.", func() float64 { return float64(stats().DeferredBytes) })
