@@ -48,7 +48,8 @@ func TestAlertsAndDashboardUseMetricsThatExist(t *testing.T) {
 	for _, elsewhere := range []string{
 		"swpd_workload_api_up", "swpd_partner_bundle_fetched_timestamp_seconds", // with SPIFFE
 		"swpd_cluster_node_silent_seconds", "swpd_cluster_nodes_differing", // with other nodes
-		"swpd_partner_refused", // by a partner
+		"swpd_partner_refused",                               // by a partner
+		"swpd_partner_streams", "swpd_partner_streams_limit", // over QUIC
 	} {
 		described[elsewhere] = true // whose tests look for them
 	}

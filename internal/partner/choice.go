@@ -18,6 +18,7 @@ func (l *Link) enter(up *Up) {
 		if up.since.IsZero() {
 			up.since = time.Now()
 		}
+		up.Session.SetName("partner " + l.opts.Name)
 		l.tellOn(up.Session) // before anybody can choose it: each message has its caller
 		up.Session.AwaitRoom()
 		l.open = append(l.open, up)

@@ -242,13 +242,16 @@ func TestRS31ARequestWaitsForAStreamForFiveSecondsAtMost(t *testing.T) {
 				t.Errorf("%d warnings at %+v", n, l.up.Session.Streams())
 			}
 		}
+		if streams := l.Status().Streams; streams == nil || streams.Used != 7 || streams.Capacity != 7 {
+			t.Errorf("the status has %+v", streams)
+		}
 		began := time.Now()
 		result, err := l.client.Do(t.Context(), &mcpmap.Call{Target: "b/tools", Octets: []byte(
 			`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		const want = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no stream to spiffe://b.example/swpd was free for 5s; it permits 8, which callers share",` +
+		const want = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no stream to partner b was free for 5s; it permits 8, which callers share",` +
 			`"data":{"code":"ERR_RATE_LIMIT_EXCEEDED","retryable":true}}}`
 		if took := time.Since(began); took > 5*time.Second || string(result.Octets) != want {
 			t.Errorf("after %v: %s", took, result.Octets)

@@ -299,6 +299,9 @@ func (l *Link) Status() Status {
 		s.Dialled, s.Transport, s.Addr = l.current.Dialled, peer.Transport, peer.Addr
 		s.Targets = slices.Clone(l.current.info.Targets)
 		s.Untold = l.opts.Tell != TellNone && !profiles.Heeds(l.current.Session, 0, profiles.ExtCaller)
+		if streams := l.current.Session.Streams(); streams.Capacity > 0 {
+			s.Streams = &streams
+		}
 	case l.failure != nil:
 		s.Failure, s.Cause = l.failure.Error(), causeOf(l.failure).String()
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/agdisc"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -226,6 +227,10 @@ type Status struct {
 	Drifted   []string  `json:"drifted,omitempty"`        // pinned tools that have changed or are gone; calls of them are refused
 	Connects  uint64    `json:"connects"`                 // number of sessions that became current
 	Failures  uint64    `json:"failures"`                 // failed rounds of dialling
+
+	// Streams is who uses the streams that this side may open to the partner; nil if they have no
+	// bound, as over TLS.
+	Streams *fair.Pool `json:"streams,omitempty"`
 
 	NotAfter time.Time      `json:"certificate_not_after,omitzero"` // of the last certificate seen
 	Seen     *profiles.Peer `json:"-"`                              // peer with that certificate; nil: none yet

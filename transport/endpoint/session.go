@@ -46,6 +46,7 @@ type Session struct {
 
 	streams *streams // nil if they have no bound
 	callers callers
+	name    atomic.Pointer[string]                                // of SetName; may be nil
 	asserts atomic.Pointer[func(identity string) ([]byte, error)] // of Assert; may be nil
 
 	known  profiles.Known

@@ -106,9 +106,16 @@ func (s *Session) patience(ctx context.Context) (context.Context, context.Cancel
 
 // noStream is the error of one that has waited for a stream for too long.
 func (s *Session) noStream() *profiles.Error {
+	name := s.peer.Identity
+	if as := s.name.Load(); as != nil {
+		name = *as
+	}
 	return profiles.Busy(DetailStreams, fmt.Sprintf(
-		"no stream to %s was free for %v; it permits %d, which callers share", s.peer.Identity, streamWait, s.streams.conn.Streams()))
+		"no stream to %s was free for %v; it permits %d, which callers share", name, streamWait, s.streams.conn.Streams()))
 }
+
+// SetName sets what errors for callers name the peer by, in place of its identity.
+func (s *Session) SetName(name string) { s.name.Store(&name) }
 
 // Streams returns who uses the streams that this side may open; the zero Pool if they have no
 // bound.

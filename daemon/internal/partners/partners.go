@@ -646,6 +646,8 @@ var (
 	partnerQueue    = prometheus.NewDesc("swpd_partner_queue_messages", "Deliveries that wait for the partner.", []string{"partner"}, nil)
 	partnerOctets   = prometheus.NewDesc("swpd_partner_queue_bytes", "Octets of them.", []string{"partner"}, nil)
 	partnerDrift    = prometheus.NewDesc("swpd_partner_tools_drifted", "Pinned tools that the partner lists with another descriptor now, or no more.", []string{"partner"}, nil)
+	partnerStreams  = prometheus.NewDesc("swpd_partner_streams", "Streams to the partner in use.", []string{"partner"}, nil)
+	partnerPermits  = prometheus.NewDesc("swpd_partner_streams_limit", "Streams that the partner permits; without the series there is no bound.", []string{"partner"}, nil)
 	partnerExpiry   = prometheus.NewDesc("swpd_partner_certificate_expiry_timestamp_seconds", "When the certificate ends that the partner showed last.", []string{"partner"}, nil)
 )
 
@@ -663,6 +665,8 @@ func (p *Partners) Describe(ch chan<- *prometheus.Desc) {
 	ch <- partnerQueue
 	ch <- partnerOctets
 	ch <- partnerDrift
+	ch <- partnerStreams
+	ch <- partnerPermits
 	ch <- partnerExpiry
 	p.refusals.Describe(ch)
 	p.wrongs.Describe(ch)
@@ -684,6 +688,10 @@ func (p *Partners) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(partnerQueue, prometheus.GaugeValue, float64(s.Queue.Messages), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerDrift, prometheus.GaugeValue, float64(len(s.Drifted)), s.Name)
 		ch <- prometheus.MustNewConstMetric(partnerOctets, prometheus.GaugeValue, float64(s.Queue.Octets), s.Name)
+		if s.Streams != nil {
+			ch <- prometheus.MustNewConstMetric(partnerStreams, prometheus.GaugeValue, float64(s.Streams.Used), s.Name)
+			ch <- prometheus.MustNewConstMetric(partnerPermits, prometheus.GaugeValue, float64(s.Streams.Capacity), s.Name)
+		}
 		if s.Seen != nil {
 			ch <- identity.Expiry(partnerExpiry, s.Seen.NotAfter, s.Name)
 		}
