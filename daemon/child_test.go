@@ -25,6 +25,8 @@ func childMain() int {
 	switch os.Getenv(childEnv) {
 	case "modern":
 		return modernMain()
+	case "flood-legacy", "flood-modern":
+		return floodMain(os.Getenv(childEnv) == "flood-modern")
 	case "lists":
 		return listsMain()
 	case "node":
