@@ -18,32 +18,22 @@ import (
 	"github.com/slimwire/swp/profiles/relay"
 	"github.com/slimwire/swp/profiles/rpc"
 	"github.com/slimwire/swp/profiles/state"
-	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 	"github.com/slimwire/swp/transport/transporttest"
 )
-
-// reactions are the ways in which a peer refuses a message of a profile that it does not serve.
-var reactions = []string{"close_notify", "FIN", "RST", "silence", "error frame", "QUIC reset"}
 
 // refusing is a peer of some profiles.
 type refusing struct {
 	t        *testing.T
-	reaction string
+	reaction endpointtest.Reaction
 	ca       *transporttest.CA
 	set      *all.Set
 	ep       *endpoint.Endpoint
 	dialled  int
 }
 
-// deaf is profile 12 of a peer that answers nothing of it.
-func deaf() *profiles.Profile {
-	return &profiles.Profile{ID: rpc.ProfileID, Name: "rpc", Types: []profiles.Type{
-		{ID: rpc.TypeReq, Name: "RPC_REQ", Role: profiles.Initiating}, {ID: rpc.TypeCancel, Name: "RPC_CANCEL", Role: profiles.Initiating},
-	}, Refusal: profiles.Silent, Handler: profiles.HandlerFunc(func(context.Context, *profiles.Request, profiles.Responder) error { return nil })}
-}
-
-func newRefusing(t *testing.T, reaction string, serves []uint64) *refusing {
+func newRefusing(t *testing.T, reaction endpointtest.Reaction, serves []uint64) *refusing {
 	t.Helper()
 	table, err := mcpmap.NewTable(map[string]mcpmap.Server{"server": echoing()}, "server")
 	if err != nil {
@@ -66,22 +56,11 @@ func newRefusing(t *testing.T, reaction string, serves []uint64) *refusing {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.set.Close)
-	var list []*profiles.Profile
-	for _, id := range serves {
-		p, ok := r.set.Registry.Lookup(id)
-		if !ok {
-			t.Fatalf("there is no profile %d", id)
-		}
-		list = append(list, p)
-	}
-	if reaction == "silence" && !slices.Contains(serves, rpc.ProfileID) {
-		list = append(list, deaf())
-	}
-	registry, err := profiles.NewRegistry(list...)
+	registry, err := profiles.NewRegistry(reaction.Serves(t, r.set.Registry, rpc.ProfileID, serves)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.ep, err = endpoint.New(endpoint.Options{Registry: registry, Observer: endpoint.Discard, ErrorFrames: reaction == "error frame"})
+	r.ep, err = endpoint.New(endpoint.Options{Registry: registry, Observer: endpoint.Discard, ErrorFrames: reaction == endpointtest.ErrorFrame})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,19 +70,10 @@ func newRefusing(t *testing.T, reaction string, serves []uint64) *refusing {
 
 func (r *refusing) dial(context.Context) (*Client, error) {
 	r.dialled++
-	var near, far transport.Conn
-	switch how := transporttest.Ending(r.reaction); how {
-	case transporttest.CloseNotify, transporttest.FIN, transporttest.RST:
-		near, far = how.Pair(r.t, r.ca)
-	default:
-		near, far = transport.NewPipe(transport.PipeOptions{A: transporttest.Client, B: transporttest.Server, Multiplexed: r.reaction == "QUIC reset"})
-	}
+	near, far := r.reaction.Pair(r.t, r.ca)
 	r.ep.Attach(far)
-	return Attach(near, Options{Endpoint: endpoint.Options{ErrorFrames: r.reaction == "error frame"}})
+	return Attach(near, Options{Endpoint: endpoint.Options{ErrorFrames: r.reaction == endpointtest.ErrorFrame}})
 }
-
-// ends reports whether the peer ends the connection over swp.info.
-func (r *refusing) ends() bool { return slices.Contains(reactions[:3], r.reaction) }
 
 // A peer that serves what is asked of it does the work, however it refuses swp.info, which is optional. Work that
 // needs no answer to it goes first, over one connection; what waits for an answer loses at most one connection.
@@ -171,8 +141,8 @@ func TestARefusedQuestionDelaysNoWork(t *testing.T) {
 		{"relay publish without RPC", []uint64{relay.ProfileID}, publish, false, 1, 0},
 		{"C5 relay publish", append(slices.Clone(c4), relay.ProfileID), publish, false, 1, 0},
 	} {
-		for _, reaction := range reactions {
-			t.Run(row.name+"/"+reaction, func(t *testing.T) {
+		for _, reaction := range endpointtest.Reactions() {
+			t.Run(row.name+"/"+string(reaction), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRefusing(t, reaction, row.serves)
 					began := time.Now()
@@ -182,7 +152,7 @@ func TestARefusedQuestionDelaysNoWork(t *testing.T) {
 						t.Fatalf("after %d connections and %v: %v", r.dialled, took, err)
 					}
 					want := row.dials
-					if r.ends() {
+					if r.reaction.Ends() {
 						want += row.asks
 					}
 					if row.fails {

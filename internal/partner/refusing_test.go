@@ -22,16 +22,14 @@ import (
 	"github.com/slimwire/swp/profiles/state"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
+	"github.com/slimwire/swp/transport/endpoint/endpointtest"
 	"github.com/slimwire/swp/transport/transporttest"
 )
-
-// reactions are the ways in which a partner refuses a message of a profile that it does not serve.
-var reactions = []string{"close_notify", "FIN", "RST", "silence", "error frame", "QUIC reset"}
 
 // far is a partner of some profiles at the other end of connections.
 type far struct {
 	t        *testing.T
-	reaction string
+	reaction endpointtest.Reaction
 	ca       *transporttest.CA
 	set      *all.Set
 	ep       *endpoint.Endpoint
@@ -42,28 +40,15 @@ type far struct {
 	turns    atomic.Uint64 // not 0: each connection is closed at once, with this code less 1
 }
 
-func newFar(t *testing.T, reaction string, serves []uint64) *far {
+func newFar(t *testing.T, reaction endpointtest.Reaction, serves []uint64) *far {
 	t.Helper()
 	set, err := all.New(all.Options{MCP: mcpmap.Options{Backend: calculator{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(set.Close)
-	var list []*profiles.Profile
-	for _, id := range serves {
-		p, ok := set.Registry.Lookup(id)
-		if !ok {
-			t.Fatalf("there is no profile %d", id)
-		}
-		list = append(list, p)
-	}
-	if reaction == "silence" && !slices.Contains(serves, rpc.ProfileID) {
-		list = append(list, &profiles.Profile{ID: rpc.ProfileID, Name: "rpc", Types: []profiles.Type{
-			{ID: rpc.TypeReq, Name: "RPC_REQ", Role: profiles.Initiating}, {ID: rpc.TypeCancel, Name: "RPC_CANCEL", Role: profiles.Initiating},
-		}, Refusal: profiles.Silent, Handler: profiles.HandlerFunc(func(context.Context, *profiles.Request, profiles.Responder) error { return nil })})
-	}
 	f := &far{t: t, reaction: reaction, ca: transporttest.NewCA(t), set: set, opened: make(chan *endpoint.Session, 1000)}
-	f.ep = only(t, endpoint.Options{Observer: welcoming{endpoint.Discard, f.opened}, ErrorFrames: reaction == "error frame", Bounds: endpoint.Bounds{Idle: 24 * time.Hour}}, list...)
+	f.ep = only(t, endpoint.Options{Observer: welcoming{endpoint.Discard, f.opened}, ErrorFrames: reaction == endpointtest.ErrorFrame, Bounds: endpoint.Bounds{Idle: 24 * time.Hour}}, reaction.Serves(t, set.Registry, rpc.ProfileID, serves)...)
 	f.here = mcpmap.New(mcpmap.Options{Backend: calculator{}})
 	t.Cleanup(f.here.Close)
 	calls, err := rpc.New(rpc.Options{})
@@ -75,19 +60,13 @@ func newFar(t *testing.T, reaction string, serves []uint64) *far {
 		t.Fatal(err)
 	}
 	t.Cleanup(tasks.Close)
-	f.near = only(t, endpoint.Options{Reserved: true, Ask: rpc.Acquaint, Observer: endpoint.Discard, ErrorFrames: reaction == "error frame"}, f.here.Profile(), tasks.Profile(), calls)
+	f.near = only(t, endpoint.Options{Reserved: true, Ask: rpc.Acquaint, Observer: endpoint.Discard, ErrorFrames: reaction == endpointtest.ErrorFrame}, f.here.Profile(), tasks.Profile(), calls)
 	return f
 }
 
 func (f *far) dial(context.Context, transport.Addr) (transport.Conn, error) {
 	f.dialled.Add(1)
-	var near, far transport.Conn
-	switch how := transporttest.Ending(f.reaction); how {
-	case transporttest.CloseNotify, transporttest.FIN, transporttest.RST:
-		near, far = how.Pair(f.t, f.ca)
-	default:
-		near, far = transport.NewPipe(transport.PipeOptions{A: transporttest.Client, B: transporttest.Server, Multiplexed: f.reaction == "QUIC reset"})
-	}
+	near, far := f.reaction.Pair(f.t, f.ca)
 	if code := f.turns.Load(); code > 0 {
 		tells := &endpoint.Farewells{Reads: func(string) bool { return code > 1 }}
 		tells.Close(far, code-1, &profiles.Error{Code: profiles.SecurityPolicy, Text: "refused"})
@@ -131,8 +110,8 @@ func classes() map[string][]uint64 {
 func TestAPartnerOfEachClassIsReachedHoweverItRefuses(t *testing.T) {
 	for class, serves := range classes() {
 		answers := slices.Contains(serves, rpc.ProfileID)
-		for _, reaction := range reactions {
-			t.Run(class+"/"+reaction, func(t *testing.T) {
+		for _, reaction := range endpointtest.Reactions() {
+			t.Run(class+"/"+string(reaction), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFar(t, reaction, serves)
 					l := f.link(partner.Options{})
@@ -144,7 +123,7 @@ func TestAPartnerOfEachClassIsReachedHoweverItRefuses(t *testing.T) {
 					}
 					time.Sleep(time.Hour)
 					want := int32(1)
-					if !answers && slices.Contains(reactions[:3], reaction) {
+					if !answers && reaction.Ends() {
 						want = 2
 					}
 					if s := l.Status(); !s.Up || s.Connects != 1 || f.dialled.Load() != want {
@@ -186,8 +165,8 @@ func TestAPartnerOfEachClassIsReachedHoweverItRefuses(t *testing.T) {
 // is down, says the cause, and pauses grow.
 func TestPR19ASessionThatEndsAtOnceSaysNothingOfWhatThePartnerServes(t *testing.T) {
 	for name, remembered := range map[string]partner.Remembered{"unknown": {}, "known": {Answers: true, Profiles: []uint64{rpc.ProfileID}}} {
-		for _, reaction := range []string{"close_notify", "FIN", "RST", "QUIC reset"} {
-			t.Run(name+"/"+reaction, func(t *testing.T) {
+		for _, reaction := range []endpointtest.Reaction{endpointtest.CloseNotify, endpointtest.FIN, endpointtest.RST, endpointtest.QUICReset} {
+			t.Run(name+"/"+string(reaction), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFar(t, reaction, nil)
 					f.turns.Store(1)
@@ -228,8 +207,8 @@ func TestTheMatrixOfRefusals(t *testing.T) {
 		if row.Code == 0 {
 			continue
 		}
-		for _, reaction := range []string{"close_notify", "QUIC reset"} {
-			t.Run(row.Name+"/"+reaction, func(t *testing.T) {
+		for _, reaction := range []endpointtest.Reaction{endpointtest.CloseNotify, endpointtest.QUICReset} {
+			t.Run(row.Name+"/"+string(reaction), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFar(t, reaction, []uint64{rpc.ProfileID})
 					var kept partner.Remembered
