@@ -12,6 +12,8 @@ import (
 
 	"github.com/slimwire/swp/daemon/claims"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/store"
@@ -114,38 +116,57 @@ func hasData(ctx context.Context, in reading, identity string) (has bool, err er
 	return false, nil
 }
 
+// foreign is a partner whose identity owns data that came under other authorities, and what to do.
+type foreign struct{ partner, why string }
+
 // Vouch records who vouches for the partners from now on. A partner that the registry would refuse for
-// data of its identity is left out, with a warning in the log.
+// data of its identity is left out, with a warning in the log and in Look until the next Vouch.
 func (s *Storage) Vouch(names *claims.Registry) {
 	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 	defer cancel()
+	var others []foreign
 	for i := range names.Partners {
-		if err := s.vouch(ctx, names, &names.Partners[i]); err != nil {
+		other, err := s.vouch(ctx, names, &names.Partners[i])
+		if other != nil {
+			others = append(others, foreign{names.Partners[i].Name, boundlog.Clean(other.Error())})
+		}
+		if err != nil {
 			s.log.Warn("it is not known who vouched for a partner", zap.String("partner", names.Partners[i].Name), zap.Error(err))
 		}
 	}
+	s.others.Store(&others)
 	if err := s.note(ctx, nameRecorded, nil); err != nil {
 		s.log.Warn("it is not known who vouched for partners", zap.Error(err))
 	}
 }
 
-func (s *Storage) vouch(ctx context.Context, names *claims.Registry, p *claims.Partner) error {
+// vouch records who vouches for a partner. It returns why the data of its identity is not the partner's.
+func (s *Storage) vouch(ctx context.Context, names *claims.Registry, p *claims.Partner) (other, err error) {
 	c, err := vouched(ctx, s.engine, p.Identity)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// The search reads the names of all artifacts, so it is made only for new authorities.
 	if c.Data = true; c.Recorded && c.Foreign(names.Vouchers(p)) {
 		if c.Data, err = hasData(ctx, s.engine, p.Identity); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	all := claims.Registry{Self: names.Self, Authorities: names.Authorities, Owns: func(_ string, vouchers []string) bool { return c.Recorded && c.Foreign(vouchers) }}
 	if err := all.Refuse(p); err != nil {
 		s.log.Warn(err.Error())
-		return nil
+		return err, nil
 	}
-	return s.note(ctx, p.Identity, names.Vouchers(p))
+	return nil, s.note(ctx, p.Identity, names.Vouchers(p))
+}
+
+// lookOthers warns of partners whose identity owns data that is not theirs.
+func (s *Storage) lookOthers(h *part.Health) {
+	if others := s.others.Load(); others != nil {
+		for _, one := range *others {
+			h.WarnWith(fmt.Sprintf("partners.%s: stored data of its identity came under other authorities, and is left to the peer that stored it", one.partner), ": "+one.why)
+		}
+	}
 }
 
 // note writes a record of vouchers, unless it is there.

@@ -1,18 +1,20 @@
 package storage
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/slimwire/swp/daemon/claims"
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/store"
 )
 
-func TestTL11TheStoreSaysWhoseDataItHas(t *testing.T) {
-	data := t.TempDir()
-	s := openIn(t, data)
+// owned stores data of each kind, and returns which identities own some.
+func owned(t *testing.T, s *Storage) map[string]bool {
+	t.Helper()
 	const records, log, caller, upload, beside = "spiffe://a.example/records", "spiffe://a.example/log", "spiffe://a.example/caller", "spiffe://a.example/upload", "spiffe://a.example/recor"
 	told(t, func(done func(bool, error)) {
 		s.Put("test", "a", 0, records, []byte("value"), time.Time{}, func(r store.PutResult) { done(r.Wrote, r.Err) })
@@ -26,15 +28,26 @@ func TestTL11TheStoreSaysWhoseDataItHas(t *testing.T) {
 	told(t, func(done func(bool, error)) {
 		s.blobs.Begin("id\x00\x01"+upload, upload, 4, nil, nil, time.Hour, done)
 	})
-	owners := map[string]bool{
+	return map[string]bool{
 		records: true, log: true, caller: true, upload: true,
 		beside: false, records + "/": false, "spiffe://a.example/recordt": false, "spiffe://b.example/swpd": false, "http:bob": false, "": false,
 	}
+}
+
+func claimed(t *testing.T, s *Storage, owners map[string]bool) {
+	t.Helper()
 	for identity, want := range owners {
 		if c, err := s.Claim(t.Context(), identity); err != nil || c.Data != want {
 			t.Errorf("open store: %s: %+v, %v, want %v", identity, c, err, want)
 		}
 	}
+}
+
+func TestTL11TheStoreSaysWhoseDataItHas(t *testing.T) {
+	data := t.TempDir()
+	s := openIn(t, data)
+	owners := owned(t, s)
+	claimed(t, s, owners)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +56,7 @@ func TestTL11TheStoreSaysWhoseDataItHas(t *testing.T) {
 			t.Errorf("closed store: %s: %+v, %v, want %v", identity, c, err, want)
 		}
 	}
-	if c, err := ClaimIn(t.Context(), &config.Config{Data: t.TempDir()}, records); err != nil || c.Data {
+	if c, err := ClaimIn(t.Context(), &config.Config{Data: t.TempDir()}, "spiffe://a.example/records"); err != nil || c.Data {
 		t.Errorf("no store: %+v, %v", c, err)
 	}
 }
@@ -74,9 +87,26 @@ func TestTL11VouchersAreRecordedForPartnersThatMayHaveTheirData(t *testing.T) {
 	want(client, "one", true)
 	owns(fresh) // after it was a partner
 	want(fresh, "one", false)
+	warned := func(names ...string) {
+		t.Helper()
+		var h part.Health
+		s.Look(&h)
+		if len(h.Warnings) != len(names) || len(h.Reasons) > 0 {
+			t.Fatalf("warnings %q, reasons %q, want warnings about %q", h.Warnings, h.Reasons, names)
+		}
+		for i, name := range names {
+			if !strings.HasPrefix(h.Warnings[i], "partners."+name+": ") || !strings.Contains(h.Warnings[i], "owns_data") || strings.Contains(h.Open()[i], ".example") {
+				t.Errorf("warning %q, of which all may read %q", h.Warnings[i], h.Open()[i])
+			}
+		}
+	}
+	warned("client")
 	names.Partners[0].Source = "other"
+	s.Vouch(names)
+	warned("before", "client")
 	names.Partners[1].OwnsData = true
 	s.Vouch(names)
+	warned("before")
 	want(before, "one", false)
 	want(before, "other", true)
 	want(client, "one", false)

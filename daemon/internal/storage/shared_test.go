@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/daemon/claims"
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/pgtest"
 	"github.com/slimwire/swp/profiles/all"
@@ -197,5 +198,20 @@ func pieces(t *testing.T, file []byte) (list []string) {
 		if !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestTL11AStoreOnPostgreSQLSaysWhoseDataItHas(t *testing.T) {
+	s, err := Open(t.Context(), Options{Config: place(t)("one"), Log: zap.NewNop(), Migrate: true, Served: func() *all.Set { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	claimed(t, s, owned(t, s))
+	names := &claims.Registry{Partners: []claims.Partner{{Name: "caller", Identity: "spiffe://a.example/caller", Source: "one"}}}
+	s.Vouch(names)
+	c, err := s.Claim(t.Context(), names.Partners[0].Identity)
+	if err != nil || !c.Recorded || c.Foreign([]string{"one"}) || !c.Foreign([]string{"other"}) {
+		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -42,6 +42,7 @@ type Storage struct {
 	quota   atomic.Int64
 	log     *zap.Logger
 	failure part.Fault // why writes fail now
+	others  atomic.Pointer[[]foreign]
 	backup  sync.Mutex // held during a backup
 	asserts func(peer string) bool
 }
@@ -215,6 +216,7 @@ func (s *Storage) Look(h *part.Health) {
 	if why, ok := s.failure.Text(); ok {
 		h.Reasons = append(h.Reasons, "store: "+strings.TrimPrefix(why, "store: "))
 	}
+	s.lookOthers(h)
 }
 
 // Serve implements part.Part: it runs the probes.
