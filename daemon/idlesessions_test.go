@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestRS31SessionsThatAreLeftOpenStopNeitherTheirCallerNorTheLink(t *testing.
 			}
 			id := "Mcp-Session-Id: " + header.Get("Mcp-Session-Id")
 			post(t, url, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, id)
-			if _, _, got := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, id); got != `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}` {
+			if _, _, got := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, id); !strings.Contains(got, `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`) { // a late answer is an event
 				t.Fatalf("session %d: %s", i+1, got)
 			}
 		}
