@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -342,8 +343,37 @@ func (d *decoder) date(key, s string, v reflect.Value) {
 	v.Set(reflect.ValueOf(date))
 }
 
-// fieldsOf returns the keys of a struct and the index of each field.
+// fieldsOf returns the keys of a struct and the index of each field. The map must not be changed.
 func fieldsOf(t reflect.Type) map[string]int {
+	if fields, ok := tables()[t]; ok {
+		return fields
+	}
+	return readFields(t)
+}
+
+// tables has the keys of each struct of Config: a reload looks up every key several times.
+var tables = sync.OnceValue(func() map[reflect.Type]map[string]int {
+	all := make(map[reflect.Type]map[string]int)
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Map, reflect.Slice, reflect.Pointer:
+			add(t.Elem())
+		case reflect.Struct:
+			if all[t] != nil {
+				return
+			}
+			all[t] = readFields(t)
+			for _, i := range all[t] {
+				add(t.Field(i).Type)
+			}
+		}
+	}
+	add(reflect.TypeFor[Config]())
+	return all
+})
+
+func readFields(t reflect.Type) map[string]int {
 	fields := make(map[string]int, t.NumField())
 	for i := range t.NumField() {
 		if name := t.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
