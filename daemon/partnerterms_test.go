@@ -110,9 +110,7 @@ func TestAPartnerIsKeptOutAlthoughTheConfigurationIsFaulty(t *testing.T) {
 	b.writes("a", own(a, "state: suspended\nalso: nonsense\n"))
 	a.until("the end of the link", func() bool { return !a.up("b") })
 	b.await("partners are kept out, as their files say, although the configuration is faulty")
-	if got := b.link("a").Barred; !strings.Contains(got, "partner a is suspended") {
-		t.Errorf("barred: %q", got)
-	}
+	b.until("the reason", func() bool { return strings.Contains(b.link("a").Barred, "partner a is suspended") })
 
 	// Nobody comes in that way.
 	b.writes("a", own(a, ""))
