@@ -10,6 +10,7 @@ import (
 
 // One caller of a partner has calls in flight that do not end, as many as it can.
 func TestRS31OneCallerOfAPartnerLeavesRoomForAnother(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		f, yaml := newFar(t)
 		a, b := pair(t, transport, yaml)

@@ -36,13 +36,9 @@ type cluster struct {
 // newCluster returns a cluster whose nodes have an address for each other, and yaml.
 func newCluster(t *testing.T, yaml string) *cluster {
 	t.Helper()
-	server, err := pgtest.New("", "max_connections=50")
+	server := pgtest.Shared(t)
+	database, err := server.Name(t.Context())
 	pgtest.Must(t, err)
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	dir := t.TempDir()
 	if err := devpki.Create(filepath.Join(dir, "pki"), devpki.Options{}); err != nil {
 		t.Fatal(err)
@@ -50,7 +46,7 @@ func newCluster(t *testing.T, yaml string) *cluster {
 	if err := os.Mkdir(filepath.Join(dir, "artifacts"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("store: 'postgres:///postgres?host=%s&user=postgres'\ncluster: {artifacts: %s, address: '127.0.0.1:0'}\n", server.Socket(), filepath.Join(dir, "artifacts"))
+	text := fmt.Sprintf("store: 'postgres:///%s?host=%s&user=postgres'\ncluster: {artifacts: %s, address: '127.0.0.1:0'}\n", database, server.Socket(), filepath.Join(dir, "artifacts"))
 	return &cluster{t, dir, text + yaml}
 }
 
@@ -113,6 +109,7 @@ func until(t *testing.T, r *running, what string, meets func(s Status) bool) {
 }
 
 func TestANodeThatStandsByPassesPeersToTheActiveOne(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, httpYAML+modernYAML(t)+"access: {rules: [{identity: '**'}]}\n")
 	first, _ := c.node("first")
 	second, serves := c.node("second")
@@ -151,6 +148,7 @@ func TestANodeThatStandsByPassesPeersToTheActiveOne(t *testing.T) {
 
 // Addresses are of each node, so that one can serve HTTP and another not.
 func TestAnActiveNodeWithoutHTTPRefusesItAtOtherNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, httpYAML)
 	c.node("first", func(o *Options) { o.Config.HTTP.Address = config.HTTPOff })
 	second, _ := c.node("second")
@@ -171,6 +169,7 @@ func TestAnActiveNodeWithoutHTTPRefusesItAtOtherNodes(t *testing.T) {
 
 // A stranger who speaks no TLS costs a node that stands by no more than the active one.
 func TestAFailedHandshakeDoesNotEndANodeThatStandsBy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "access: {rules: [{identity: '**'}]}\n")
 	c.node("first")
 	second, _ := c.node("second")
@@ -189,6 +188,7 @@ func TestAFailedHandshakeDoesNotEndANodeThatStandsBy(t *testing.T) {
 }
 
 func TestANewConnectionWaitsWhileTheActiveNodeIsReplaced(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "")
 	first, _ := c.node("first")
 	second, _ := c.node("second")
@@ -210,6 +210,7 @@ func TestANewConnectionWaitsWhileTheActiveNodeIsReplaced(t *testing.T) {
 }
 
 func TestARuleThatIsTakenAwayEndsPassedConnections(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "access: {rules: [{identity: 'spiffe://localhost/**'}]}\n")
 	first, _ := c.node("first", func(o *Options) {
 		started := o.Config
@@ -232,6 +233,7 @@ func TestARuleThatIsTakenAwayEndsPassedConnections(t *testing.T) {
 }
 
 func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "")
 	first, _ := c.node("first")
 	second, _ := c.node("second", func(o *Options) {
@@ -269,6 +271,7 @@ func TestNodesWithAnotherConfigurationAreNamed(t *testing.T) {
 }
 
 func TestASecondProcessWithTheNameOfANodeDisturbsNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "")
 	first, _ := c.node("first")
 	other, _ := c.node("other")
@@ -288,6 +291,7 @@ func TestASecondProcessWithTheNameOfANodeDisturbsNothing(t *testing.T) {
 
 // A node that passes connections has to end for each upgrade. It has no answers of its own.
 func TestANodeThatStandsByEndsAfterTheAnswersItPasses(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, httpYAML+"access: {rules: [{identity: '**'}]}\n")
 	begun, release := make(chan struct{}, 8), make(chan struct{})
 	slow := rpc.Method{Detached: func(ctx context.Context, _ *profiles.Request, params []byte, _ func([]byte) error) ([]byte, error) {
@@ -340,6 +344,7 @@ func TestANodeThatStandsByEndsAfterTheAnswersItPasses(t *testing.T) {
 
 // Peers whose exchanges would never end by themselves would hold a node that ends until its time is over.
 func TestANodeThatEndsLetsPassedPeersGoThatWait(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, httpYAML+"access: {rules: [{identity: '**'}]}\nmcp:\n  servers:\n"+serverYAML(t, "modern", "modern"))
 	first, _ := c.node("first")
 	second, _ := c.node("second")

@@ -23,6 +23,7 @@ import (
 	"github.com/slimwire/swp/daemon/devpki"
 	"github.com/slimwire/swp/daemon/internal/identity"
 	"github.com/slimwire/swp/internal/effort"
+	"github.com/slimwire/swp/internal/pgtest"
 	"github.com/slimwire/swp/profiles/a2a"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -39,8 +40,13 @@ func TestMain(m *testing.M) {
 		os.Exit(childMain())
 	}
 	effort.AtOnce(8)
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(suite{m})
 }
+
+// suite is the tests of this package. They share a PostgreSQL server, which ends with them.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int { return pgtest.Run(s.M) }
 
 // patience bounds every wait in these tests.
 const patience = 5 * time.Minute

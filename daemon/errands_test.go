@@ -218,6 +218,7 @@ func TestAnOlderPartnerIsSentNoTarget(t *testing.T) {
 
 // A partner that knows MCP and A2A only is sent nothing else, and whoever asks is told why.
 func TestAPartnerOfMCPAndA2AIsAskedNothingElse(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		a.rewrite("  b: {", "  b: {profiles: [mcp, a2a], ")

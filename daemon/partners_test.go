@@ -625,6 +625,7 @@ func TestLegacySessionsEndWithTheirLink(t *testing.T) {
 		"removed": {"  b: {", "  other: {"},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			a, b := pair(t, 0, childYAML(t))
 			s := a.mustDial(a.addrs[0])
 			name := s.begin(t, "b/child")

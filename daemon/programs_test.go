@@ -74,6 +74,7 @@ func (c *cluster) at(answer string) string {
 }
 
 func TestProgramsRunAtTheNodeThatHasTheFewest(t *testing.T) {
+	t.Parallel()
 	c, first := spread(t, workerYAML(`echo "$SWP_TASK_KIND $KEY"; cat; echo problem >&2`, ", nodes: all"))
 	second := c.second(first)
 	s := first.mustDial(first.addrs[0])
@@ -103,6 +104,7 @@ func TestProgramsRunAtTheNodeThatHasTheFewest(t *testing.T) {
 }
 
 func TestANodeThatStandsByEndsAfterTheCallsOfItsPrograms(t *testing.T) {
+	t.Parallel()
 	c, first := spread(t, "")
 	second := c.second(first)
 	s := first.mustDial(first.addrs[0])
@@ -126,6 +128,7 @@ func TestANodeThatStandsByEndsAfterTheCallsOfItsPrograms(t *testing.T) {
 }
 
 func TestANodeThatStandsByEndsAfterTheTasksOfItsPrograms(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c, first := spread(t, workerYAML(`echo begun; until test -e `+dir+`/go; do sleep 0.02; done; echo done`, ", nodes: all"))
 	second := c.second(first)
@@ -213,6 +216,7 @@ func (c *cluster) process() (says func(line string), kill func()) {
 }
 
 func TestAKilledNodeEndsOnlyTheCallsOfItsPrograms(t *testing.T) {
+	t.Parallel()
 	c, first := spread(t, "")
 	_, kill := c.process()
 	listed(t, first, "second")
@@ -238,6 +242,7 @@ func TestAKilledNodeEndsOnlyTheCallsOfItsPrograms(t *testing.T) {
 }
 
 func TestTheProgramsOfAKilledActiveNodeEnd(t *testing.T) {
+	t.Parallel()
 	c, first := spread(t, "")
 	says, kill := c.process()
 	if err := first.end(); err != nil {

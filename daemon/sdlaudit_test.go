@@ -38,6 +38,7 @@ func receiptIn(t *testing.T, e *sdl.Envelope) canonical.Value {
 
 // Row 69 of A2A-SDL §15, without SWP and over SWP, and after a process was killed in an entry.
 func TestSDLAnswersCarryTheReceiptsOfAChain(t *testing.T) {
+	t.Parallel()
 	ways := map[string]func(*testing.T, *running) func(v canonical.Value) *sdl.Envelope{
 		"swp": func(t *testing.T, r *running) func(canonical.Value) *sdl.Envelope {
 			s := r.speak(t)

@@ -320,6 +320,7 @@ func TestSLIPToAnAgentBehindAPartnersPartnerIsRefused(t *testing.T) {
 
 // A partner of MCP and A2A is sent no SLIP, whatever it announces.
 func TestSLIPIsNotSentToAPartnerOfMCPAndA2A(t *testing.T) {
+	t.Parallel()
 	overTLSAndQUIC(t, func(t *testing.T, transport int) {
 		a, h := atHostile(t, transport, "")
 		a.rewrite("  b: {", "  b: {profiles: [mcp, a2a], ")

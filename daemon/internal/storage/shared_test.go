@@ -37,9 +37,8 @@ func TestMain(m *testing.M) {
 func place(t *testing.T) func(node string) *config.Config {
 	t.Helper()
 	server := pgtest.Shared(t)
-	database, err := server.Database(t.Context())
+	name, err := server.Name(t.Context())
 	pgtest.Must(t, err)
-	_, name, _ := strings.Cut(database, "dbname=")
 	at := url.URL{Scheme: "postgres", Path: "/" + name, RawQuery: url.Values{"host": {server.Socket()}, "user": {"postgres"}}.Encode()}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "shared"), 0o700); err != nil {
