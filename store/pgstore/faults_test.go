@@ -369,6 +369,7 @@ func TestST08AServerThatDoesNotAnswerIsGivenUpInTime(t *testing.T) {
 }
 
 func TestST08AKilledServerIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	server, err := pgtest.New("")
 	pgtest.Must(t, err)
 	defer func() { _ = server.Close() }()
@@ -627,6 +628,7 @@ func TestST05ASilentNodeIsTakenOverByOneProcess(t *testing.T) {
 }
 
 func TestST05ANodeThatIsCutOffWithinATransactionIsTakenOver(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	c, through := cut(t, dsn)
 	old := open(t, pgstore.Options{DSN: through})

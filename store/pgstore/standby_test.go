@@ -32,6 +32,7 @@ func pair(t *testing.T) (primary, standby *pgtest.Server) {
 }
 
 func TestST08AFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
+	t.Parallel()
 	primary, standby := pair(t)
 	both := fmt.Sprintf("postgres:///postgres?host=%s,%s&user=postgres&target_session_attrs=read-write", primary.Host(), standby.Host())
 	s := open(t, pgstore.Options{DSN: both, Standby: true})
@@ -73,6 +74,7 @@ func TestST08AFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 }
 
 func TestST08AnOldPrimaryThatComesBackAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
 	old, standby := pair(t)
 	both := fmt.Sprintf("host=%s,%s user=postgres dbname=postgres", old.Host(), standby.Host())
 	s := open(t, pgstore.Options{DSN: both, Timeout: 2 * time.Second})
@@ -118,6 +120,7 @@ func session(t *testing.T, s *pgtest.Server) *pgx.Conn {
 }
 
 func TestST08ACommitThatTheStandbyDoesNotHaveIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
 	primary, standby := pair(t)
 	s := open(t, pgstore.Options{DSN: primary.DSN("postgres"), Timeout: 2 * time.Second, Standby: true})
 	if p := put(t, s, "before", "value"); p.Err != nil {
@@ -146,6 +149,7 @@ func TestST08ACommitThatTheStandbyDoesNotHaveIsNotAcknowledged(t *testing.T) {
 }
 
 func TestST08AWaitForTheStandbyThatIsCancelledIsNoAcknowledgement(t *testing.T) {
+	t.Parallel()
 	primary, standby := pair(t)
 	s := open(t, pgstore.Options{DSN: primary.DSN("postgres"), Standby: true})
 	other := session(t, primary)
@@ -177,6 +181,7 @@ func TestST08AWaitForTheStandbyThatIsCancelledIsNoAcknowledgement(t *testing.T) 
 }
 
 func TestST08AServerThatDoesNotAnswerIsPassedOver(t *testing.T) {
+	t.Parallel()
 	silent, err := os.MkdirTemp("", "cut")
 	if err != nil {
 		t.Fatal(err)

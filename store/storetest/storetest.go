@@ -51,6 +51,7 @@ func run(t *testing.T, open Open, memory bool) {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
 				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
 					k := &kit{T: t, open: open, dir: t.TempDir(), options: test.options, memory: memory}
 					k.now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 					if test.clock {
