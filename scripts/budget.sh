@@ -7,11 +7,10 @@
 # A package has 60 s, measured on two cores with twice as many packages under test. Others:
 set -euo pipefail
 budgets='
-daemon 240
-store/pgstore 300
-store/sqlstore 120
-test/crash 180
-test/e2e 180
+daemon 200
+store/pgstore 150
+test/crash 120
+test/e2e 100
 '
 awk -v budgets="$budgets" '
 BEGIN {
