@@ -109,10 +109,8 @@ func (s *Session) retire() {
 // holds mu.
 func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 }
 
-// onlyLong reports whether all exchanges in flight have no expected end.
+// onlyLong reports whether all exchanges in flight have no expected end. The caller holds mu.
 func (s *Session) onlyLong() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	long := s.long.Used()
 	return long > 0 && s.exchanges == long && len(s.calls) == 0
 }
@@ -143,8 +141,13 @@ func (s *Session) drained() bool {
 // inline. A multiplexed session reads until it is closed after lingerTime, because the peer may send
 // requests on any stream until it hears of the shutdown, and each has to be refused.
 func (s *Session) checkDrained() {
-	if s.heard.Load() && s.onlyLong() {
-		go s.closeHalfOpen()
+	if s.heard.Load() {
+		s.mu.Lock()
+		over := s.onlyLong()
+		s.mu.Unlock()
+		if over {
+			go s.closeHalfOpen()
+		}
 	}
 	if !s.draining.Load() {
 		return

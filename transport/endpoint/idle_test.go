@@ -108,6 +108,41 @@ func TestALongExchangeWithoutAMessageEnds(t *testing.T) {
 	})
 }
 
+// A request of another exchange is waited for as without the long one: its handler bounds it.
+func TestARequestInFlightKeepsAConnectionWithALongExchange(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		held := make(chan profiles.Responder, 2)
+		r := newRigOn(t, pipe, endpoint.Options{}, profile(func(_ context.Context, req *profiles.Request, _ profiles.Responder) error {
+			keep := req.Hold
+			if string(req.Payload) == "subscribe" {
+				keep = req.HoldLong
+			}
+			_, w, err := keep()
+			if err == nil {
+				context.AfterFunc(w.Context(), func() { w.Fail(nil) })
+				held <- w
+			}
+			return err
+		}))
+		r.good = nil
+		r.send(t, request("0123456789abcdef", "subscribe"))
+		<-held
+		r.send(t, request("0123456789abcdee", "work"))
+		work := <-held
+		time.Sleep(168 * time.Hour)
+		if err := work.Finish(e1.Envelope{MsgType: typeAnswer, Payload: []byte("done")}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantEcho(t, "0123456789abcdee", "done")
+		if r.conn.Multiplexed() {
+			return
+		}
+		if took := r.idleAfter(t); took < 9*time.Minute || took > 12*time.Minute {
+			t.Errorf("closed %v after the answer, want 10 min", took)
+		}
+	})
+}
+
 // A subscriber that only listens is not idle while there is something to hear.
 func TestALongExchangeIsRenewedByWhatIsSent(t *testing.T) {
 	virtually(t, func(t *testing.T, pipe pipe) {

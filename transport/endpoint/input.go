@@ -181,7 +181,7 @@ func (l *lane) idleTime() time.Duration {
 	switch {
 	case l.s.kept > 0:
 		return 1<<63 - 1
-	case l.s.long.Used() > 0:
+	case l.s.onlyLong():
 		return l.s.opts.Bounds.LongIdle
 	case !l.s.idle():
 		return 1<<63 - 1
