@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/internal/bridge/mcpstdio"
 	"github.com/slimwire/swp/internal/fair/fairtest"
@@ -99,6 +100,30 @@ func TestRS22AnIdentityReplacesItsOwnQuietSessions(t *testing.T) {
 	if out := <-alice.start(&mcpmap.Call{Octets: []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize"}`)}); !strings.Contains(out.octets, refusedForNow) {
 		t.Errorf("without an idle one: %s", out.octets)
 	}
+}
+
+// An identity above its share gets its next session in the place of its own idle one, whatever its
+// share is by then: it must not wait for a share that it does not get.
+func TestRS22ASessionTakesOverThePlaceThatItsIdentityGivesUp(t *testing.T) {
+	s := serve(t, "legacy", mcpstdio.Config{MaxChildren: 16})
+	alice, bob := s.dial("alice"), s.dial("bob")
+	for _, turn := range []struct {
+		c *caller
+		n int
+	}{{alice, 20}, {bob, 6}, {alice, 4}} {
+		for i := range turn.n {
+			opened := turn.c.start(&mcpmap.Call{Octets: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"i%d","method":"initialize"}`, i)})
+			select {
+			case out := <-opened:
+				if !strings.Contains(out.octets, `"result"`) {
+					t.Fatalf("session %d of %d: %v %s", i+1, turn.n, out.err, out.octets)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("session %d of %d waits: %+v", i+1, turn.n, s.server.Stats())
+			}
+		}
+	}
+	await(t, func() bool { return s.server.Stats().Children <= 16 && s.server.Stats().Waiting == 0 })
 }
 
 // Requests whose ids a child could confuse wait; of two identities, in turn.

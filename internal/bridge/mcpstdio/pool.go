@@ -20,8 +20,10 @@ type pool struct {
 	max      int
 	children []*child
 	due      bool                // conv has no child yet
+	placed   bool                // the place of its child is taken already
 	waiting  fair.Queue[*flight] // without a child
 	yielded  bool                // the session ends, so that another one gets its process
+	heir     *pool               // that one, until it has it
 	shutting bool
 
 	// For the shared one only.
@@ -181,17 +183,20 @@ func (p *pool) place(f *flight) bool {
 		}
 	}
 	// A session has one child and gets no other.
-	if p.conv != nil && !p.due || !s.mayStart(p.who) || len(p.children) >= p.max {
+	if p.conv != nil && !p.due || !s.mayStart(p) || len(p.children) >= p.max {
 		return false
 	}
 	s.spawn(p)
 	return p.give(p.children[len(p.children)-1], f)
 }
 
-// mayStart says whether another process may be started now for the sessions of an identity,
-// or "" for all. The caller holds mu.
-func (s *Server) mayStart(who string) bool {
-	return !s.closed && s.children.Ask(who, 1) == fair.Taken && time.Until(s.resume) <= 0
+// mayStart says whether another process may be started now for a pool. The child of a session that
+// follows another one waits for the place of that one. The caller holds mu.
+func (s *Server) mayStart(p *pool) bool {
+	if s.closed || time.Until(s.resume) > 0 {
+		return false
+	}
+	return p.placed || !p.due && s.children.Ask(p.who, 1) == fair.Taken
 }
 
 // give hands a request to a child. The caller holds mu.
@@ -439,6 +444,10 @@ func (p *pool) ended(c *child, why *profiles.Error) {
 func (p *pool) drop(why *profiles.Error) (end []func()) {
 	p.shutting = true
 	delete(p.s.pools, p)
+	if p.placed {
+		p.placed = false
+		p.s.children.Give(p.who, 1)
+	}
 	end = p.endWaiting(func(f *flight) func() { return p.failed(f, why) })
 	p.s.closeIfIdle()
 	return end

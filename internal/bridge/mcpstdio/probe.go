@@ -32,7 +32,7 @@ type probe struct {
 // startProbe starts learning the era, unless that is under way or no process
 // may be started now. The caller holds mu.
 func (s *Server) startProbe() {
-	if s.probe != nil || !s.mayStart("") {
+	if s.probe != nil || !s.mayStart(s.shared) {
 		return
 	}
 	p := &probe{s: s}
@@ -45,7 +45,8 @@ func (s *Server) startProbe() {
 			Code: profiles.Internal, Detail: "mcp_probe", Cause: errProbe, Text: "the server does not answer", Retryable: true,
 		})
 	})
-	s.launch(p.child, "")
+	s.children.Force("", 1)
+	s.launch(p.child, func() { s.children.Give("", 1) })
 }
 
 // initialize asks the second question. The caller holds mu.

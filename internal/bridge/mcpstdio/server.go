@@ -170,7 +170,7 @@ func (s *Server) connect(conv *conversation) (yields *conversation, err error) {
 	if yields == nil {
 		s.spawn(conv.pool)
 	} else {
-		yields.pool.yielded = true
+		yields.pool.yielded, yields.pool.heir = true, conv.pool
 		conv.pool.due = true // until the process of the other has ended
 	}
 	conv.quiet = time.AfterFunc(s.cfg.SessionIdle, conv.expire)
@@ -273,21 +273,35 @@ func (s *Server) pausing() *profiles.Error {
 func (s *Server) spawn(p *pool) {
 	c := newChild(s, p)
 	p.children = append(p.children, c)
-	p.due = false
 	c.rest()
-	s.launch(c, p.who)
+	if !p.placed {
+		s.children.Force(p.who, 1)
+	}
+	p.due, p.placed = false, false
+	s.launch(c, func() { s.vacate(p) })
 }
 
-// launch runs a child of the sessions of an identity, or of "" for all. The caller holds mu.
-func (s *Server) launch(c *child, who string) {
-	s.children.Force(who, 1)
+// launch runs a child; vacate gives its place among the processes to another. The caller holds mu.
+func (s *Server) launch(c *child, vacate func()) {
 	s.work.Go(func() {
 		c.run()
 		s.mu.Lock()
-		s.children.Give(who, 1)
+		vacate()
 		s.mu.Unlock()
 		s.serveWaiting()
 	})
+}
+
+// vacate gives back the place of a process of a pool, or passes it to the session for which that of
+// the pool has ended: no other may take it first, and no share is asked again. The caller holds mu.
+func (s *Server) vacate(p *pool) {
+	next := p.heir
+	if next == nil || next.shutting {
+		s.children.Give(p.who, 1)
+		return
+	}
+	p.heir, next.placed = nil, true
+	s.children.Pass(p.who, next.who)
 }
 
 // exited keeps account of a child that ended on its own. The caller holds mu.
