@@ -14,7 +14,9 @@ const (
 
 	probeClient = `{"name":"swpd","version":"1"}`
 
-	ProbeDiscover = `{"jsonrpc":"2.0","id":` + ProbeDiscoverID + `,"method":"` + MethodDiscover + `","params":{"_meta":{` +
+	ProbeDiscover = `{"jsonrpc":"2.0","id":` + ProbeDiscoverID + discoverRest
+
+	discoverRest = `,"method":"` + MethodDiscover + `","params":{"_meta":{` +
 		`"` + MetaProtocolVersion + `":"` + ModernVersion + `",` +
 		`"` + MetaClientInfo + `":` + probeClient + `,` +
 		`"` + MetaClientCapabilities + `":{}}}}`
@@ -22,6 +24,17 @@ const (
 	ProbeInitialize = `{"jsonrpc":"2.0","id":` + ProbeInitializeID + `,"method":"` + MethodInitialize + `","params":{` +
 		`"protocolVersion":"` + ProbeVersion + `","capabilities":{},"clientInfo":` + probeClient + `}}`
 )
+
+// AppendDiscover appends ProbeDiscover with another id, as raw token: a sign of life of a server of the
+// modern era, which has no ping.
+func AppendDiscover(b []byte, id string) []byte {
+	return append(append(append(b, `{"jsonrpc":"2.0","id":`...), id...), discoverRest...)
+}
+
+// AppendPing appends a ping of the legacy era with an id as raw token.
+func AppendPing(b []byte, id string) []byte {
+	return append(append(append(b, `{"jsonrpc":"2.0","id":`...), id...), `,"method":"ping"}`...)
+}
 
 // DiscoveredModern reports whether the result of ProbeDiscover comes from a server of the
 // modern era. Nil is no result.

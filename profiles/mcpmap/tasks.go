@@ -32,8 +32,9 @@ type Holder interface {
 	// Hold is called when the process has one more task under way, Release when one is
 	// under way no more: its caller knows that it has ended, its time to live is over, or
 	// there was no message about it for a day.
-	Hold()
-	Release()
+	// identity is the caller of the task.
+	Hold(identity string)
+	Release(identity string)
 
 	// Do executes a request about a task of the process.
 	Do(x *Exchange)
@@ -157,7 +158,7 @@ func (t *tasks) add(one *task) bool {
 	one.began, one.used = now, now
 	t.enter(one)
 	if one.holder != nil && !one.ended {
-		one.holder.Hold()
+		one.holder.Hold(one.owner)
 		one.held = time.AfterFunc(one.rest().Sub(now), func() { t.quiet(one) })
 	}
 	return true
@@ -218,7 +219,7 @@ func (t *tasks) quiet(one *task) {
 func (t *tasks) release(one *task) {
 	one.held.Stop()
 	one.held = nil
-	one.holder.Release()
+	one.holder.Release(one.owner)
 }
 
 // remove forgets a task. The caller holds mu.

@@ -227,8 +227,8 @@ type keeper struct {
 	asked atomic.Int64
 }
 
-func (k *keeper) Hold()    { k.held.Add(1) }
-func (k *keeper) Release() { k.held.Add(-1) }
+func (k *keeper) Hold(string)    { k.held.Add(1) }
+func (k *keeper) Release(string) { k.held.Add(-1) }
 func (k *keeper) Do(x *mcpmap.Exchange) {
 	k.asked.Add(1)
 	x.From(k)

@@ -47,7 +47,7 @@ type child struct {
 
 	reading context.Context              // of the reader of its messages; it ends when the child is stopped
 	process atomic.Pointer[proc.Process] // nil: not started yet
-	lines   atomic.Int64                 // messages it has written
+	spoke   atomic.Int64                 // age of the child at its last message; 0: it has written none
 	hard    atomic.Bool                  // stop it without SIGTERM
 	left    atomic.Bool                  // it ended by itself
 	broken  atomic.Pointer[profiles.Error]
@@ -64,8 +64,9 @@ type child struct {
 	owner   owner
 	flights map[string]*flight // by the key of the id
 	tokens  map[string]*flight // by the key of the progress token
-	held    int                // tasks under way in its memory
-	used    time.Time          // when it was last busy
+	held    map[string]int     // tasks under way in its memory, by the identity of their callers
+	life    life
+	used    time.Time // when it was last busy
 	idle    *time.Timer
 
 	// dismissed children were stopped by this side; their end does not count as a failure.
@@ -97,7 +98,7 @@ func newChild(s *Server, o owner) *child {
 	return &child{
 		s: s, owner: o, share: s.cfg.Memory.Share("server " + s.cfg.Name), started: time.Now(), used: time.Now(),
 		done: make(chan struct{}), wake: make(chan struct{}, 1), stop: make(chan struct{}),
-		flights: make(map[string]*flight), tokens: make(map[string]*flight),
+		flights: make(map[string]*flight), tokens: make(map[string]*flight), held: make(map[string]int),
 	}
 }
 
@@ -322,7 +323,7 @@ func (c *child) readLines(r io.Reader) error {
 			c.owned().malformed(c, &m)
 			continue
 		}
-		c.lines.Add(1)
+		c.spoke.Store(int64(max(1, c.age())))
 		c.owned().message(c, &m)
 	}
 }

@@ -71,6 +71,11 @@ type Config struct {
 
 	minBackoff time.Duration // 1 s; tests are less patient
 	discover   time.Duration // how long the probe waits for an answer before it also tries initialize
+
+	// abandoned is how long the id of a cancelled request stays taken: a child may answer it, or not. That of a
+	// subscription is free as soon as the child has answered a question that it got after the cancellation.
+	abandoned time.Duration
+	silent    time.Duration // how long a child may say nothing after a question of this side
 }
 
 // Event is something that happened to a child, for the log.
@@ -109,6 +114,8 @@ func (c Config) withDefaults() Config {
 	}
 	orDefault(&c.minBackoff, time.Second)
 	orDefault(&c.discover, profiles.DiscoverWait)
+	orDefault(&c.abandoned, time.Minute)
+	orDefault(&c.silent, time.Minute)
 	if c.Observe == nil {
 		c.Observe = func(Event) {}
 	}

@@ -42,6 +42,11 @@ func (p *pool) malformed(c *child, m *mcpmap.Message) {
 func (p *pool) response(c *child, m *mcpmap.Message, fault *profiles.Error) {
 	key := mcpmap.TokenKey(m.ID())
 	p.s.mu.Lock()
+	if c.answered(key) {
+		p.s.mu.Unlock()
+		p.s.serveWaiting()
+		return
+	}
 	f := c.flights[key]
 	if key == "" {
 		f = c.only()
@@ -49,7 +54,7 @@ func (p *pool) response(c *child, m *mcpmap.Message, fault *profiles.Error) {
 	abandoned := f == nil || f.abandoned != nil
 	task := !abandoned && m.Task() != nil
 	if task {
-		c.held++ // until it is known that it is under way
+		c.held[f.who]++ // until it is known that it is under way
 	}
 	if f != nil {
 		c.take(f)
@@ -57,7 +62,7 @@ func (p *pool) response(c *child, m *mcpmap.Message, fault *profiles.Error) {
 	p.s.mu.Unlock()
 	if task {
 		f.x.From(c)
-		defer c.told()
+		defer c.told(f.who)
 	}
 	switch {
 	case abandoned:

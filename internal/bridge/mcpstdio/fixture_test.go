@@ -129,6 +129,8 @@ type caller struct {
 	client *mcpmap.Client
 	far    profiles.Session // the site's end
 	hangUp func()
+
+	inFlight func() int
 }
 
 // dial connects a caller of its own identity, directly.

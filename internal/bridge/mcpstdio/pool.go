@@ -1,7 +1,7 @@
 package mcpstdio
 
 import (
-	"errors"
+	"bytes"
 	"slices"
 	"time"
 
@@ -32,6 +32,9 @@ type pool struct {
 	slow   map[string]time.Time // peers that have used up the patience of a child, since when
 }
 
+// extensionTasks is in the capabilities of a client that knows tasks.
+var extensionTasks = []byte(`"io.modelcontextprotocol/tasks"`)
+
 // maxCalls bounds the requests at shared children, subscriptions among them.
 const maxCalls = 1280
 
@@ -44,17 +47,18 @@ type flight struct {
 	token      string // key of the progress token, "" if there is none
 	initialize bool
 	endless    bool   // a subscription
+	tasks      bool   // its client knows tasks
 	at         *child // that alone can execute it, because it has its task; or nil
 	child      *child // nil while it waits
+	given      time.Time
+	patience   time.Duration // with a child that says nothing
 
 	// abandoned marks a request that is over for the client but not for the child:
 	// its id stays taken until the child has answered, and messages of the
-	// child about it are dropped.
+	// child about it are dropped. It is over since then.
 	abandoned *time.Timer
+	over      time.Time
 }
-
-// abandonedTime is how long an answer to a cancelled request is expected.
-const abandonedTime = time.Minute
 
 func (s *Server) newPool(conv *conversation, limit int) *pool {
 	p := &pool{s: s, conv: conv, max: limit, places: fair.NewShares(s.cfg.MaxWaiting), calls: fair.NewShares(maxCalls), slow: make(map[string]time.Time)}
@@ -71,6 +75,8 @@ func (p *pool) do(x *mcpmap.Exchange, at *child) {
 	f := &flight{
 		x: x, who: x.Peer().Identity, id: slices.Clone(m.ID()), key: x.Key(), token: mcpmap.TokenKey(m.ProgressToken()),
 		initialize: m.Is(mcpmap.MethodInitialize), endless: m.Is(mcpmap.MethodListen), at: at,
+		tasks:    p.conv == nil && m.Is(mcpmap.MethodToolsCall) && bytes.Contains(m.Octets(), extensionTasks),
+		patience: p.s.Timeout(m),
 	}
 	p.s.mu.Lock()
 	p.s.begun()
@@ -92,12 +98,12 @@ func (p *pool) accept(f *flight) (end func()) {
 		return p.failed(f, errClosed)
 	case f.lost():
 		return p.failed(f, s.taskLost())
-	case f.at != nil && f.at.engaged(f):
-		return p.failed(f, errEngaged)
 	case p.conv == nil && s.era.known && !s.era.modern:
 		return p.refused(f)
 	case p.place(f):
 		return nil
+	case p.barred(f):
+		return p.failed(f, errEngaged)
 	case len(p.children) == 0 && time.Until(s.resume) > longestWait:
 		return p.failed(f, s.pausing())
 	}
@@ -177,17 +183,26 @@ func (p *pool) place(f *flight) bool {
 	if f.at != nil {
 		return !f.at.confuses(f) && p.give(f.at, f)
 	}
-	for _, c := range p.children {
-		if !c.retiring() && !c.confuses(f) && p.give(c, f) {
-			return true
-		}
+	if p.among(f, false) {
+		return true
 	}
 	// A session has one child and gets no other.
 	if p.conv != nil && !p.due || !s.mayStart(p) || len(p.children) >= p.max {
-		return false
+		return !p.alike(f) && p.among(f, true)
 	}
 	s.spawn(p)
 	return p.give(p.children[len(p.children)-1], f)
+}
+
+// among gives a request to one of the children; to one where it is strange only if strange is true. The
+// caller holds mu.
+func (p *pool) among(f *flight, strange bool) bool {
+	for _, c := range p.children {
+		if !c.retiring() && !c.confuses(f) && (strange || p.conv != nil || !c.strange(f)) && p.give(c, f) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayStart says whether another process may be started now for a pool. The child of a session that
@@ -216,7 +231,8 @@ func (p *pool) give(c *child, f *flight) bool {
 		return false
 	}
 	p.s.stats.replaced.Add(replaced)
-	f.child = c
+	c.used = time.Now()
+	f.child, f.given = c, c.used
 	c.flights[f.key] = f
 	if p.conv == nil {
 		p.calls.Force(f.who, 1)
@@ -224,7 +240,6 @@ func (p *pool) give(c *child, f *flight) bool {
 	if f.token != "" {
 		c.tokens[f.token] = f
 	}
-	c.used = time.Now()
 	if c.idle != nil {
 		c.idle.Stop()
 	}
@@ -234,16 +249,14 @@ func (p *pool) give(c *child, f *flight) bool {
 // confuses says whether the child might take f for a request that it has. The
 // caller holds mu.
 func (c *child) confuses(f *flight) bool {
-	if _, taken := c.flights[f.key]; taken {
-		return true
-	}
-	_, taken := c.tokens[f.token]
-	return taken && f.token != ""
+	return c.flights[f.key] != nil || c.tokens[f.token] != nil
 }
 
 // retiring says whether the child gets nothing new. That of a session does
 // until the session has a moment's rest. The caller holds mu.
-func (c *child) retiring() bool { return c.isStopping() || c.aged() && !c.ofSession() }
+func (c *child) retiring() bool {
+	return c.isStopping() || (c.aged() || c.silent()) && !c.ofSession()
+}
 
 // aged says whether the child is to be replaced. The caller holds mu.
 func (c *child) aged() bool {
@@ -343,10 +356,14 @@ func (p *pool) retry() (end []func()) {
 		p.waited(f)
 		end = append(end, p.failed(f, s.taskLost()))
 	}
-	give := s.closed || len(p.children) == 0 && time.Until(s.resume) > longestWait
 	for f, ok := p.waiting.Find(p.place); ok; f, ok = p.waiting.Find(p.place) {
 		p.waited(f)
 	}
+	for f, ok := p.waiting.Find(p.barred); ok; f, ok = p.waiting.Find(p.barred) {
+		p.waited(f)
+		end = append(end, p.failed(f, errEngaged))
+	}
+	give := s.closed || len(p.children) == 0 && time.Until(s.resume) > longestWait
 	if give && len(p.children) == 0 {
 		return append(end, p.endWaiting(func(f *flight) func() { return p.failed(f, s.pausing()) })...)
 	}
@@ -370,6 +387,7 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 	if c.flights[f.key] != f || f.abandoned != nil {
 		return
 	}
+	whole := octets == nil && c.quietSince(f.given) >= f.patience/10*9 // it may have waited for the child a little
 	if !f.initialize {
 		if octets == nil {
 			octets = mcpmap.AppendCancelled(nil, f.id)
@@ -378,20 +396,26 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 		s.stats.replaced.Add(replaced)
 		c.write(line)
 	}
-	heard := c.lines.Load()
-	f.abandoned = time.AfterFunc(abandonedTime, func() { p.forgotten(f, heard) })
+	f.over = time.Now()
+	f.abandoned = time.AfterFunc(s.cfg.abandoned, func() { p.forgotten(f) })
+	switch {
+	case f.endless:
+		c.ask(f)
+		time.AfterFunc(longestWait, s.serveWaiting) // the id is not free soon: see engaged
+	case whole:
+		c.life.overdue = c.age()
+		c.ask(nil)
+	}
+	c.judge()
 	s.finished()
 }
 
-var errSilent = errors.New("mcpstdio: not a word since a request was cancelled")
-
-// forgotten gives up waiting for the answer to a cancelled request. A child
-// that has not said a word since is taken for dead.
-func (p *pool) forgotten(f *flight, heard int64) {
+// forgotten gives up waiting for the answer to a cancelled request.
+func (p *pool) forgotten(f *flight) {
 	p.s.mu.Lock()
 	c := f.child
-	if c.flights[f.key] == f && c.lines.Load() == heard {
-		c.fail(p.s.upstream("does not answer any more", errSilent))
+	if c.flights[f.key] == f && !c.ofSession() && c.quietSince(f.over) >= p.s.cfg.abandoned {
+		c.ask(nil)
 	}
 	c.take(f)
 	p.s.mu.Unlock()
@@ -408,6 +432,7 @@ func (p *pool) ended(c *child, why *profiles.Error) {
 	if c.idle != nil {
 		c.idle.Stop()
 	}
+	c.life.end()
 	var lost []*flight
 	for _, f := range c.flights {
 		c.returned(f)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -48,7 +49,7 @@ func script(mode string) int {
 	}
 	s := &scripted{
 		in: bufio.NewReaderSize(os.Stdin, 1<<20), out: os.Stdout,
-		modern: !has("legacy"), legacy: !has("modern"), mute: has("mute"),
+		modern: !has("legacy"), legacy: !has("modern"), mute: has("mute"), once: has("once"),
 	}
 	err := s.serve()
 	if has("stubborn") {
@@ -69,9 +70,10 @@ type scripted struct {
 	out  io.Writer
 	held []string // answers kept back
 
-	counted, tasks int
+	counted, tasks, asked int
 	// what it answers to those who want to know its era
 	modern, legacy, mute bool
+	once                 bool // it answers server/discover once
 }
 
 type command struct {
@@ -120,8 +122,9 @@ func (c command) text() string {
 func (s *scripted) do(line []byte, c command) {
 	switch c.Method {
 	case "server/discover":
+		s.asked++
 		switch {
-		case s.mute:
+		case s.mute || s.once && s.asked > 1:
 		case s.modern:
 			s.answer(c, map[string]any{"supportedVersions": []string{"2026-07-28"}})
 		default:
@@ -162,6 +165,9 @@ func (s *scripted) do(line []byte, c command) {
 			s.answer(c, nil)
 		}
 	case "subscriptions/listen": // has no end
+		s.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(c.ID) + `}}}`)
+	case "stuck":
+		time.Sleep(time.Hour)
 	case "silent", "notifications/cancelled":
 		if c.Method != "silent" {
 			s.held = append(s.held, string(line))
@@ -205,6 +211,14 @@ func (s *scripted) do(line []byte, c command) {
 		}
 		s.answer(c, cmd.Process.Pid)
 	case "tools/call": // a task that works until its caller ends it
+		var tool struct{ Name string }
+		_ = json.Unmarshal(c.Params, &tool)
+		switch tool.Name {
+		case "silent":
+			return
+		case "stuck":
+			time.Sleep(time.Hour)
+		}
 		s.tasks++
 		id := fmt.Sprintf("%d-%d", os.Getpid(), s.tasks)
 		task := map[string]any{"taskId": id, "status": "working", "ttlMs": nil}

@@ -10,7 +10,8 @@
 //
 // A server of the legacy era gets one child for each session. Children of the stateless era
 // are shared: a request goes to a child without a request in flight whose id or progress
-// token the server could confuse with the new one.
+// token the server could confuse with the new one, and without a task of another caller if
+// there is such a child.
 //
 // Specification: MCP mapping §3 (stdio), ABUSE GW-01 to GW-04.
 package mcpstdio
@@ -292,7 +293,7 @@ func (s *Server) launch(c *child, vacate func()) {
 	})
 }
 
-// vacate gives back the place of a process of a pool, or passes it to the session for which that of
+// vacate gives back the place of a process of a pool, or passes it to the session for which the session of
 // the pool has ended: no other may take it first, and no share is asked again. The caller holds mu.
 func (s *Server) vacate(p *pool) {
 	next := p.heir
@@ -311,7 +312,7 @@ func (s *Server) vacate(p *pool) {
 // had answered makes nobody wait: one client could otherwise hold up the
 // others.
 func (s *Server) exited(c *child, session bool) {
-	if c.lines.Load() > 0 {
+	if c.spoke.Load() > 0 {
 		s.failures = 0
 		if session {
 			return
