@@ -16,6 +16,7 @@ import (
 // and
 //
 //   - a call had its whole time without a message of the child; or
+//   - the question has been without a message for as long as the longest time of a call; or
 //   - it has no task, no subscription and no session, so that nothing is lost.
 
 // settleTime is how long after the answer to a question the answer to a subscription that was cancelled
@@ -29,6 +30,7 @@ type life struct {
 	again    bool          // there is to be another question
 	unheard  time.Duration // when the last question was asked that stayed without any word; 0: none
 	overdue  time.Duration // when a call had its whole time without a word; 0: none
+	hopeless *time.Timer   // judges a silent child for the last time; nil without one
 }
 
 // question is a request of this side.
@@ -110,11 +112,40 @@ func (c *child) unanswered(q *question) {
 	if c.life.question != q {
 		return
 	}
-	if time.Duration(c.spoke.Load()) < q.at {
+	if time.Duration(c.spoke.Load()) < q.at && !c.silent() {
 		c.life.unheard = q.at
 	}
 	c.asked()
 	c.judge()
+	if left := c.unheardLeft(); c.silent() && left > 0 && c.life.hopeless == nil {
+		c.life.hopeless = time.AfterFunc(left, c.lastJudged)
+	}
+}
+
+// unheardLeft returns how much of the longest time of a call is left since the question that stayed without a
+// message. The caller holds mu.
+func (c *child) unheardLeft() time.Duration {
+	return c.life.unheard + c.s.cfg.Timeouts.Longest() - c.age()
+}
+
+// lastJudged judges a child that has been silent for the longest time of a call.
+func (c *child) lastJudged() {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.life.hopeless = nil
+	if left := c.unheardLeft(); c.silent() && left > 0 { // it wrote in between
+		c.life.hopeless = time.AfterFunc(left, c.lastJudged)
+		return
+	}
+	c.judge()
+}
+
+// stop stops the clocks, at the end of the child.
+func (l *life) stop() {
+	l.end()
+	if l.hopeless != nil {
+		l.hopeless.Stop()
+	}
 }
 
 // end ends the question.
@@ -142,7 +173,8 @@ func (c *child) judge() {
 			listens = true
 		}
 	}
-	if overdue := c.life.overdue; overdue > time.Duration(c.spoke.Load()) || len(c.held) == 0 && !listens && !c.ofSession() {
+	overdue := c.life.overdue > time.Duration(c.spoke.Load()) || c.unheardLeft() <= 0
+	if overdue || len(c.held) == 0 && !listens && !c.ofSession() {
 		c.fail(c.s.upstream("does not answer any more", errSilent))
 	}
 }

@@ -157,6 +157,21 @@ func TestGW02AStuckChildIsReplacedWhenACallHadItsWholeTime(t *testing.T) {
 	}
 }
 
+// Else a stuck child with a task would keep a place for as long as the task is remembered, if all clients give up early.
+func TestGW02AStuckChildWithATaskIsReplacedAfterTheTimeOfACall(t *testing.T) {
+	cfg := mcpstdio.Config{MaxShared: 1, Timeouts: mcpmap.Timeouts{Each: 5 * time.Second}}
+	s := serve(t, "modern", mcpstdio.Impatient(cfg, 50*time.Millisecond, 50*time.Millisecond))
+	c := s.dial("alice")
+	await(t, func() bool { return strings.Contains(c.do(modern("0", "pid", "")), `"result"`) })
+	c.task("1")
+	c.start(&mcpmap.Call{Octets: []byte(modern("2", "stuck", ""))})
+	await(t, func() bool { return s.server.Stats().InFlight == 1 && s.server.Stats().Waiting == 0 })
+	c.cancel("", "2")
+	await(t, func() bool { return s.count(mcpstdio.Exited) == 1 })
+	want(t, "why", fmt.Sprint(s.reasons()), "[mcpstdio: the child answers no question]")
+	await(t, func() bool { return strings.Contains(c.do(modern("3", "pid", "")), `"result"`) })
+}
+
 // A call at a child that works on something else, and speaks, or answers the question, is no reason.
 func TestGW02AChildThatAnswersAQuestionStaysWhenACallHadItsWholeTime(t *testing.T) {
 	cfg := mcpstdio.Config{MaxShared: 1, Timeouts: mcpmap.Timeouts{Tools: map[string]time.Duration{"silent": 100 * time.Millisecond}}}

@@ -432,7 +432,7 @@ func (p *pool) ended(c *child, why *profiles.Error) {
 	if c.idle != nil {
 		c.idle.Stop()
 	}
-	c.life.end()
+	c.life.stop()
 	var lost []*flight
 	for _, f := range c.flights {
 		c.returned(f)
