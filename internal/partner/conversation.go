@@ -30,11 +30,10 @@ const goodbye = 5 * time.Second
 // the partner keeps the session, and ends with the link, because another link may lead to
 // another endpoint. It implements mcpmap.Conversation.
 type conversation struct {
-	server  *server
-	client  mcpmap.Counterpart
-	ctx     context.Context // ends with Close or errLost
-	cancel  context.CancelCauseFunc
-	unwatch func() bool // stops watching the link
+	server *server
+	client mcpmap.Counterpart
+	ctx    context.Context // ends with Close or errLost
+	cancel context.CancelCauseFunc
 
 	hearing context.Context // ends after the partner was told of Close
 	deafen  context.CancelFunc
@@ -51,6 +50,7 @@ type conversation struct {
 	sending bool       // a goroutine is sending
 	up      *Up        // the connection on which the partner knows the session
 	id      string     // the session id at the partner
+	parted  func()     // after leave with an id: up may end, since the partner was told
 }
 
 // outgoing is a message to the partner. Exactly one of x and notification is set.
@@ -75,7 +75,7 @@ func newConversation(s *server, client mcpmap.Counterpart) *conversation {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.hearing, c.deafen = context.WithCancel(context.Background())
 	c.manner, c.change = context.WithCancel(c.hearing)
-	c.unwatch = context.AfterFunc(s.link.ctx, c.leave)
+	s.link.join(c)
 	return c
 }
 
@@ -87,10 +87,19 @@ func (c *conversation) leave() {
 	}
 	c.mu.Lock()
 	c.leaving = true
+	c.part()
 	last := c.open == 0
 	c.mu.Unlock()
 	if last {
 		c.client.Ended()
+	}
+}
+
+// part keeps the connection until the partner was told of the end, once there is something to
+// tell. The caller holds mu.
+func (c *conversation) part() {
+	if c.leaving && c.id != "" && c.parted == nil {
+		c.parted = c.up.Session.Linger()
 	}
 }
 
@@ -149,17 +158,20 @@ func (c *conversation) Listen(listens bool) {
 
 // Close implements mcpmap.Conversation.
 func (c *conversation) Close() {
-	c.unwatch()
+	c.server.link.forget(c)
 	c.cancel(errEnded)
 	c.mu.Lock()
-	up, id := c.up, c.id
+	up, id, parted := c.up, c.id, c.parted
 	c.mu.Unlock()
 	if id == "" {
 		c.deafen()
 		return
 	}
 	go func() {
-		defer c.deafen() // a listening call keeps a drained connection open
+		if parted != nil {
+			defer parted()
+		}
+		defer c.deafen()
 		ctx, cancel := context.WithTimeout(up.Session.Context(), goodbye)
 		defer cancel()
 		_, _ = rpc.Call(ctx, up.Session, mcpmap.MethodRPCClose, mcpmap.SessionParams(c.server.target, id)) // on failure the session at the partner expires
@@ -322,6 +334,7 @@ func (c *conversation) events() mcpmap.Events {
 func (c *conversation) opened(up *Up, id string) {
 	c.mu.Lock()
 	c.up, c.id = up, id
+	c.part()
 	c.mu.Unlock()
 	if c.ctx.Err() != nil {
 		c.Close() // Close came before there was a session

@@ -92,9 +92,11 @@ type Link struct {
 	seen     *profiles.Peer // peer with the last certificate; immutable
 	looked   time.Time      // time of the last connection or attempt
 
-	listed listedTools       // the last list of its tools
-	met    map[string]string // digests of pinned tools in lists of its MCP servers; "" if a list lacks one. They are newer than listed
-	drift  map[string]string // pinned tools that have changed or are gone, and their digests now
+	listed        listedTools                // the last list of its tools
+	conversations map[*conversation]struct{} // legacy MCP sessions, which have to be told of Close
+
+	met   map[string]string // digests of pinned tools in lists of its MCP servers; "" if a list lacks one. They are newer than listed
+	drift map[string]string // pinned tools that have changed or are gone, and their digests now
 }
 
 // superseded is how long a replaced session still accepts what the other end sends before
@@ -149,7 +151,11 @@ func (l *Link) Drain() { l.drain() }
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.cancel() // Adopt adds no work after this
+	conversations := slices.Collect(maps.Keys(l.conversations))
 	l.mu.Unlock()
+	for _, c := range conversations {
+		c.leave()
+	}
 	l.work.Wait()
 	l.retire()
 	l.mu.Lock()
@@ -160,6 +166,26 @@ func (l *Link) Close() {
 			up.Session.Drain()
 		}
 	}
+}
+
+// join has the link tell a conversation of its end, and forget undoes that.
+func (l *Link) join(c *conversation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		go c.leave()
+		return
+	}
+	if l.conversations == nil {
+		l.conversations = make(map[*conversation]struct{})
+	}
+	l.conversations[c] = struct{}{}
+}
+
+func (l *Link) forget(c *conversation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conversations, c)
 }
 
 // Adopt takes over a session that the partner has dialled, without waiting. The session

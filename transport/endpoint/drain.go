@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/slimwire/swp/e1"
@@ -107,7 +108,21 @@ func (s *Session) retire() {
 
 // idle reports whether nothing is in flight in either direction. The caller
 // holds mu.
-func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 }
+func (s *Session) idle() bool { return s.exchanges == 0 && len(s.calls) == 0 && s.lingers == 0 }
+
+// Linger keeps a session that drains open, as a call would, until release is called: there is
+// something that its peer has to be told before.
+func (s *Session) Linger() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lingers++
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.lingers--
+		s.mu.Unlock()
+		s.checkDrained()
+	})
+}
 
 // onlyLong reports whether all exchanges in flight have no expected end. The caller holds mu.
 func (s *Session) onlyLong() bool {

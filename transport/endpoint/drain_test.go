@@ -51,6 +51,30 @@ func TestShutdownLetsExchangesEndAndRefusesNewOnes(t *testing.T) {
 	})
 }
 
+// A session that lingers ends when it is released, and not before: its peer can still be told
+// something.
+func TestADrainedSessionLingersUntilItIsReleased(t *testing.T) {
+	virtually(t, func(t *testing.T, pipe pipe) {
+		r := newRigOn(t, pipe, endpoint.Options{}, profile(echo))
+		r.good = nil
+		r.send(t, request("before----------", "x"))
+		r.wantEcho(t, "before----------", "x")
+		var s *endpoint.Session
+		for s = range r.ep.Sessions() {
+			break
+		}
+		release := s.Linger()
+		s.Drain()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := context.Cause(s.Context()); err != nil {
+			t.Fatalf("the session ended with %v before it was released", err)
+		}
+		release()
+		r.wantEnd(t)
+	})
+}
+
 // What belongs to an exchange that is open is not new, such as its cancellation, or the Result
 // with which the asking side ends a task.
 func TestShutdownServesWhatBelongsToOpenExchanges(t *testing.T) {

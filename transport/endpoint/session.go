@@ -65,6 +65,7 @@ type Session struct {
 	long      fair.Shares          // of them, those without an expected end, by caller
 	short     fair.Shares          // of them, the others
 	waiting   commits              // deferred messages of the only stream, by caller
+	lingers   int                  // of Linger
 	exchanges int                  // those that have not ended
 	calls     map[uint64]*call     // requests of ours, by the second half of msg_id
 	givenUp   givenUp              // of them, those that were closed early
