@@ -142,6 +142,15 @@ func (r *Reader) Partial() (have, whole int) {
 	return have, HeaderSize + int(length)
 }
 
+// Arrived returns the octets of the body of an incomplete frame that have arrived. They are valid as
+// those of Next.
+func (r *Reader) Arrived() []byte {
+	if r.end-r.start <= HeaderSize {
+		return nil
+	}
+	return r.buf[r.start+HeaderSize : r.end : r.end]
+}
+
 // Release returns the buffer to the pool if it holds no unread octets, and reports whether
 // the Reader now owns none. The next read then waits with a buffer of one octet. Windows
 // returned before are invalid.

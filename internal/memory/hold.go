@@ -79,6 +79,9 @@ type Body struct {
 	// not taken back.
 	Conn Reader
 
+	// Answer says that the body answers a call of this side, see Wait.Answer.
+	Answer bool
+
 	// Waited is called with the time for which the body has waited, before it is read on. May be nil.
 	Waited func(time.Duration)
 }
@@ -192,11 +195,11 @@ func (r *reading) pay(ctx context.Context, n int) error {
 		ok = share.Take(ctx, next.n, Little, deadline)
 	case r.paid.n == 0:
 		upTo = Small
-		next = charge{Small, Opening}
-		ok = share.Take(ctx, Small, Opening, deadline)
+		next = charge{Small, First(r.body.Answer)}
+		ok = share.Take(ctx, Small, next.of, deadline)
 	case r.room.Octets() == 0 && announced >= int64(n)-1:
 		upTo = int(announced) + 1
-		err := r.room.Take(ctx, share, r.copies(upTo), upTo-n/2, Wait{Most: wait, Reader: r.body.Conn})
+		err := r.room.Take(ctx, share, r.copies(upTo), upTo-n/2, Wait{Most: wait, Reader: r.body.Conn, Answer: r.body.Answer})
 		if ok = err == nil; !ok && ctx.Err() != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ type Size uint8
 const (
 	Large   Size = iota
 	Little       // at most Small
-	Opening      // at most Small, the first octets of a message that may need a Room
+	Opening      // at most Small, the first octets of a message that may need a Room, see First
 
 	sizes
 )
@@ -41,6 +41,15 @@ func Of(n int) Size {
 		return Little
 	}
 	return Large
+}
+
+// First returns the Size of the first octets of a message that may need a Room. Those of an answer
+// (Wait.Answer) are no Opening: they do not wait for messages that wait for a Room.
+func First(answer bool) Size {
+	if answer {
+		return Little
+	}
+	return Opening
 }
 
 // Budget is a number of octets for all identities. It is safe for concurrent use.
@@ -208,11 +217,37 @@ func (s *Share) assign(caller string, n int) bool {
 // GiveFor returns n octets of those that TryFor has taken for a caller.
 func (s *Share) GiveFor(caller string, n int, of Size) {
 	s.b.mu.Lock()
-	if s.callers[caller] -= n; s.callers[caller] <= 0 {
-		delete(s.callers, caller)
-	}
+	s.unassign(caller, n)
 	s.b.mu.Unlock()
 	s.Give(n, of)
+}
+
+// unassign takes n octets from a caller that has some. The caller holds mu.
+func (s *Share) unassign(caller string, n int) {
+	has, ok := s.callers[caller]
+	switch {
+	case !ok:
+	case has <= n:
+		delete(s.callers, caller)
+	default:
+		s.callers[caller] = has - n
+	}
+}
+
+// Swap is Try with octets that TryFor has taken for a caller, or Try for "", which are given back for
+// that. It takes n octets, or changes nothing.
+func (s *Share) Swap(caller string, less int, was Size, n int, of Size) bool {
+	s.b.mu.Lock()
+	s.give(less, was)
+	ok := s.try(n, of)
+	if ok {
+		s.unassign(caller, less)
+		s.b.wake()
+	} else {
+		s.take(less, was)
+	}
+	s.b.mu.Unlock()
+	return s.b.taken(ok, n, of)
 }
 
 // Take is Try that waits until the deadline, or until ctx ends. A taker that holds octets which

@@ -170,3 +170,30 @@ func TestRS19OnlyTakersOfLargeMessagesCollectGarbage(t *testing.T) {
 		t.Errorf("called for %v, want %v", got, want)
 	}
 }
+
+// An answer may have the octets of its request, and no others beyond the room for it.
+func TestRS36OctetsOfARequestAreSwappedForThoseOfItsAnswer(t *testing.T) {
+	b := memory.New(16 << 20)
+	s := b.Share("a")
+	if !s.TryFor("caller", 2<<20, memory.Large) {
+		t.Fatal("no room in an empty budget")
+	}
+	fill(b.Share("b"), 1<<10, memory.Large)
+	free := 15<<20 - b.Used() // beside the sixteenth for small messages
+	if s.Swap("caller", 2<<20, memory.Large, 2<<20+free+1, memory.Large) {
+		t.Error("an octet too many was taken")
+	}
+	if used := s.Used(); used != 2<<20 {
+		t.Errorf("%d octets after a Swap that failed", used)
+	}
+	if !s.Swap("caller", 2<<20, memory.Large, 2<<20+free, memory.Large) {
+		t.Error("the octets of the request were not taken for the answer")
+	}
+	if used := s.Used(); used != 2<<20+free {
+		t.Errorf("%d octets after the Swap, want %d", used, 2<<20+free)
+	}
+	s.Give(2<<20+free, memory.Large)
+	if !s.TryFor("caller", 1<<20, memory.Large) {
+		t.Error("the caller still has the octets of its request")
+	}
+}

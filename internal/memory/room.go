@@ -21,17 +21,26 @@ import (
 //     Room ends with the message, or at the deadline of the reader.
 //   - A reader that waits for a Room holds its first octets at most. They are of Size Opening,
 //     which has a quarter of the budget, so no number of them takes the place of a Room of up to
-//     five eighths of it. A Room that the budget could not have alone is refused at once.
-//   - When a Room ends, the next goes to the identity that holds least, and among its readers to
-//     the first. No other reader passes that one as long as Rooms are open whose end makes room
-//     for it. If it waits for octets of another kind, the others pass.
+//     five eighths of it. Those of an answer are of Size Little, and do not wait for them. A Room
+//     that the budget could not have alone is refused at once.
+//   - When a Room ends, the next goes to a message that answers a call (Wait.Answer), otherwise to
+//     the identity that holds least, and among its readers to the first. No other reader passes
+//     that one as long as Rooms are open whose end makes room for it. If it waits for octets of
+//     another kind, the others pass.
 //   - What is done with a message that was read needs no second Room: Keep makes the octets those
-//     of the message. Rooms leave an eighth of the budget to answers, which messages that were
-//     kept may wait for. An answer ends when it is written, or at the deadline for that.
+//     of the message.
+//   - A request that was kept may wait for the answer of a server or a partner to which it was
+//     passed on, and for its own answer to be written. So Rooms of requests leave an eighth of the
+//     budget to answers besides the sixteenth of small messages: one sixteenth is for Rooms of
+//     answers that arrive, the last one for answers that are written. However many requests are
+//     kept, an answer of up to a sixteenth of the budget has its Room when those before it have
+//     ended. Who has called takes it and passes it on, which waits for no Room, or gives it up. The
+//     answer to a held request that has been read may have the octets of that request (Share.Swap).
+//   - An answer that is written ends then, or at the deadline for that.
 //
-// So octets are waited for in the order Opening, Room, answer, and those at the end of the order
-// wait for peers only, each with a deadline. One kind of wait remains: octets of messages that were
-// kept, for as long as their handlers have.
+// So octets are waited for in the order Opening, Room of a request, Room of an answer, answer that
+// is written, and those at the end of the order wait for peers only, each with a deadline. One kind
+// of wait remains: octets of messages that were kept, for as long as their handlers have.
 //
 // A peer may also stall. While others wait, a message loses its Room if nothing has arrived for 5 s.
 // After a reader has waited 5 s, a message that needs another 10 s at its pace loses its Room,
@@ -43,6 +52,7 @@ type Room struct {
 
 	// While it is waited for.
 	want    int
+	answer  bool
 	arrived int64 // when, in Budget time
 	granted chan struct{}
 
@@ -65,6 +75,9 @@ type Wait struct {
 
 	// Reader is woken when the Room is taken back. Nil: it is not taken back.
 	Reader Reader
+
+	// Answer says that the message answers a call. What has called may hold octets until then.
+	Answer bool
 }
 
 // Reader is the source of a message. A deadline in the past wakes its reader; it is set by another
@@ -105,12 +118,12 @@ var ErrFull = errors.New("memory: too many octets in flight")
 func (r *Room) Take(ctx context.Context, s *Share, n, left int, w Wait) error {
 	b := s.b
 	b.mu.Lock()
-	r.share, r.want, r.reader, r.arrived, r.granted = s, n, w.Reader, b.rooms.now(), nil
+	r.share, r.want, r.answer, r.reader, r.arrived, r.granted = s, n, w.Answer, w.Reader, b.rooms.now(), nil
 	if len(s.waiting) == 0 {
 		b.rooms.waiting = append(b.rooms.waiting, s)
 		b.rooms.wanted.Add(1)
 	}
-	s.waiting = append(s.waiting, r)
+	s.enqueue(r)
 	b.serve()
 	var err error
 	if r.n == 0 && w.Most > 0 && n <= b.alone() {
@@ -159,6 +172,15 @@ func (r *Room) wait(ctx context.Context, w Wait) error {
 	}
 }
 
+// enqueue adds a reader to those that wait: answers are before requests. The caller holds mu.
+func (s *Share) enqueue(r *Room) {
+	at := len(s.waiting)
+	for r.answer && at > 0 && !s.waiting[at-1].answer {
+		at--
+	}
+	s.waiting = slices.Insert(s.waiting, at, r)
+}
+
 // leave ends the waiting of a Room that was not granted. The caller holds mu.
 func (r *Room) leave() {
 	s, b := r.share, r.share.b
@@ -202,8 +224,9 @@ func (r *Room) Progress(left int) {
 // Yielded reports whether the Room is taken back: its reader gives up the message, and the Room.
 func (r *Room) Yielded() bool { return r.yielded.Load() }
 
-// Wanted reports whether others wait for rooms, so that one without a message should be given.
-func (r *Room) Wanted() bool { return r.n > 0 && r.share.b.rooms.wanted.Load() > 0 }
+// Wanted reports whether a Room without a message should be given: others wait, or it is one for
+// an answer, which no request gets.
+func (r *Room) Wanted() bool { return r.n > 0 && (r.answer || r.share.b.rooms.wanted.Load() > 0) }
 
 // Give gives the octets back.
 func (r *Room) Give() {
@@ -245,15 +268,19 @@ func (r *Room) end(keep bool) {
 	b.wake()
 }
 
-// fits reports whether an identity may have a Room of n octets when so many octets are in use, and
-// so many of them Large, and the identity has mine.
-func (b *Budget) fits(n, used, large, mine int) bool {
-	free := b.limit - used - n
-	least := b.limit / 16
-	if large > 0 {
-		least *= 3 // an eighth is for answers
+// fits reports whether an identity may have a Room when so many octets are in use, and so many of
+// them Large, and the identity has mine.
+func (b *Budget) fits(r *Room, used, large, mine int) bool {
+	free := b.limit - used - r.want
+	least := b.limit / 16 // for small messages
+	switch {
+	case large == 0:
+	case r.answer:
+		least *= 2
+	default:
+		least *= 3
 	}
-	return free >= least && mine+n <= 7*free
+	return free >= least && mine+r.want <= 7*free
 }
 
 // alone is the largest Room that can be had when nothing else is in use. The caller holds mu.
@@ -268,16 +295,22 @@ again:
 	}
 	if len(w.waiting) > 1 {
 		slices.SortFunc(w.waiting, func(x, y *Share) int {
+			if a := x.waiting[0].answer; a != y.waiting[0].answer {
+				if a {
+					return -1
+				}
+				return 1
+			}
 			return cmp.Or(cmp.Compare(x.all(), y.all()), cmp.Compare(x.waiting[0].arrived, y.waiting[0].arrived))
 		})
 	}
 	for _, s := range w.waiting {
 		r := s.waiting[0]
-		if b.fits(r.want, b.used, b.of[Large], s.all()) {
+		if b.fits(r, b.used, b.of[Large], s.all()) {
 			b.grant(s, r)
 			goto again
 		}
-		if b.fits(r.want, b.used-w.octets, b.of[Large]-w.octets, s.all()-s.rooms) {
+		if b.fits(r, b.used-w.octets, b.of[Large]-w.octets, s.all()-s.rooms) {
 			return // when open rooms have ended
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -356,4 +357,88 @@ func (p *paced) Read(b []byte) (int, error) {
 	n := min(len(b), p.left, slow/100)
 	p.left -= n
 	return n, nil
+}
+
+// However many requests are kept, by however many identities, an answer to a call of up to a sixteenth
+// of the budget has its Room, and after it an answer that is written.
+func TestRS36AnswersThatArriveHaveRoomBesideRequests(t *testing.T) {
+	for _, identities := range []int{1, 3, 20} {
+		for _, over := range []int{0, 1} {
+			b := memory.New(256 * mib)
+			for i := range 1000 {
+				var r memory.Room
+				if r.Take(t.Context(), b.Share(fmt.Sprint(i%identities)), mib, 0, memory.Wait{}) == nil {
+					r.Keep()
+				}
+			}
+			most := b.Limit()/8*7 - b.Used()
+			if most < 16*mib {
+				t.Fatalf("%d identities: requests have taken %d octets of %d", identities, b.Used(), b.Limit())
+			}
+			var r memory.Room
+			err := r.Take(t.Context(), b.Share("0"), most+over, 0, memory.Wait{Answer: true})
+			if want := []error{nil, memory.ErrFull}[over]; !errors.Is(err, want) {
+				t.Errorf("%d identities: an answer of %d octets beside %d: %v, want %v", identities, most+over, b.Used(), err, want)
+			}
+			if over == 0 && !b.Share("stranger").Try(16*mib, memory.Large) {
+				t.Errorf("%d identities: no room for an answer that is written", identities)
+			}
+			if r.Give(); r.Octets() != 0 {
+				t.Errorf("%d octets after the end", r.Octets())
+			}
+		}
+	}
+}
+
+// Requests that wait for a Room wait for requests that are kept. An answer for which those wait passes
+// all of them.
+func TestRS36AnAnswerPassesRequestsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(64 * mib)
+		var kept []*memory.Share
+		for i := 0; ; i++ {
+			s := b.Share(fmt.Sprint("kept", i))
+			var r memory.Room
+			if r.Take(t.Context(), s, 4*mib, 0, memory.Wait{}) != nil {
+				break
+			}
+			r.Keep()
+			kept = append(kept, s)
+		}
+		var order []string
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		read := func(name, identity string, w memory.Wait) {
+			w.Most = time.Hour
+			all.Go(func() {
+				var r memory.Room
+				if err := r.Take(t.Context(), b.Share(identity), 4*mib, 0, w); err != nil {
+					t.Error(name, err)
+				}
+				mu.Lock()
+				order = append(order, name)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				r.Give()
+			})
+			synctest.Wait()
+		}
+		read("request", "partner", memory.Wait{})
+		read("request", "stranger", memory.Wait{})
+		read("first answer", "partner", memory.Wait{Answer: true})
+		read("second answer", "partner", memory.Wait{Answer: true})
+		time.Sleep(2500 * time.Millisecond)
+		mu.Lock()
+		if want := []string{"first answer", "second answer"}; !slices.Equal(order, want) {
+			t.Errorf("while requests are kept these have room: %q, want %q", order, want)
+		}
+		mu.Unlock()
+		for _, s := range kept {
+			s.Give(4*mib, memory.Large)
+		}
+		all.Wait()
+		if used := b.Used(); used != 0 {
+			t.Errorf("%d octets are in use", used)
+		}
+	})
 }

@@ -384,10 +384,10 @@ func (e *exchange) SendLast(env e1.Envelope) error {
 	if err != nil {
 		return err
 	}
-	return e.l.out.queueAfter(e.ctx, &env, size, e.mode, func() {
+	return e.l.out.queueFor(e.ctx, &env, size, e.mode, func() {
 		e.s.ep.count(&e.account, e.req.MsgID, &env, size)
 		e.l.last(&e.account, &e.req, nil, e.ctx)
-	})
+	}, nil)
 }
 
 func (e *exchange) Finish(env e1.Envelope) error {
@@ -452,7 +452,27 @@ func (e *exchange) queue(env *e1.Envelope, size int, p patience) error {
 		}
 		defer e.s.share.Give(size, memory.Large)
 	}
-	return e.l.out.queue(e.ctx, env, size, p)
+	var held *exchange
+	if p == answers {
+		held = e
+	}
+	return e.l.out.queueFor(e.ctx, env, size, p, nil, held)
+}
+
+// payFor pays n octets of the last answer with those of the held request, of which the answer may be
+// a copy: so a request is answered even if requests like it have filled the budget. The caller holds
+// mu, and frees the buffer of the request at once, or when Serve has returned.
+func (e *exchange) payFor(n int, of memory.Size) bool {
+	who := ""
+	if e.payer != nil {
+		who = e.payer.Identity
+	}
+	if e.paid == 0 || !e.s.share.Swap(who, e.paid, memory.Of(e.size), n, of) {
+		return false
+	}
+	e.s.allowance.tryTake(-e.paid)
+	e.paid = 0
+	return true
 }
 
 // last returns the patience for the terminal answer.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/slimwire/swp/e1"
 	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
@@ -229,7 +230,7 @@ func (l *lane) grow(from, to int) error {
 func (l *lane) takeRoom(n int) error {
 	s := l.s
 	have, whole := l.rd.Partial()
-	wait := memory.Wait{Reader: l.stream}
+	wait := memory.Wait{Reader: l.stream, Answer: l.answers()}
 	if err := l.room.Take(s.ctx, s.share, n, whole-have, wait); err == nil {
 		return nil
 	}
@@ -249,6 +250,36 @@ func (l *lane) takeRoom(n int) error {
 	l.since = l.since.Add(time.Since(began))
 	l.deadline = time.Time{} // Probe may have set another
 	return err
+}
+
+// answers reports whether the frame that arrives is for a call that is open here: its last answer,
+// or another when all before it have been received. So a caller that does not receive has little
+// of the room for answers.
+func (l *lane) answers() bool {
+	s := l.s
+	if s.calling.Load() == 0 {
+		return false
+	}
+	var env e1.Envelope
+	_ = env.Decode(l.rd.Arrived(), &s.opts.Envelope) // an error: not all of it has arrived
+	n, own := s.ownID(env.MsgID)
+	profile, known := s.opts.Registry.Lookup(env.ProfileID)
+	if !own || !known {
+		return false
+	}
+	typ, _ := profile.Type(env.MsgType)
+	if typ.Role&profiles.Answer == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.calls[n]
+	if c == nil || c.l != l || c.prof != env.ProfileID {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return typ.Role&profiles.Terminal != 0 || c.bytes == 0
 }
 
 // lostFrame returns why the frame that waits for room will not be complete, or nil if it may be.
@@ -300,7 +331,7 @@ func (l *lane) openWindow() error {
 		l.spared = true
 		return nil
 	}
-	if err := l.s.begin(firstWindow, l.frameDeadline()); err != nil {
+	if err := l.s.begin(firstWindow, memory.First(l.ours), l.frameDeadline()); err != nil {
 		return err
 	}
 	l.window = firstWindow
@@ -313,7 +344,7 @@ func (l *lane) closeWindow() {
 		l.s.spared.Store(false)
 	}
 	if l.window > 0 {
-		l.s.giveBack(l.window, memory.Opening)
+		l.s.giveBack(l.window, memory.First(l.ours))
 		l.window = 0
 	}
 }

@@ -113,11 +113,11 @@ func (s *Session) giveBack(n int, of memory.Size) {
 
 // begin is hold for the first octets of a message on a stream. It waits for the budget of the
 // endpoint until the deadline.
-func (s *Session) begin(n int, deadline time.Time) error {
+func (s *Session) begin(n int, of memory.Size, deadline time.Time) error {
 	switch {
 	case !s.own(n):
 		return errFull
-	case !s.share.Take(s.ctx, n, memory.Opening, deadline):
+	case !s.share.Take(s.ctx, n, of, deadline):
 		s.allowance.tryTake(-n)
 		return s.noRoom(n)
 	}

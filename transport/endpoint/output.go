@@ -170,12 +170,13 @@ func (o *output) send(ctx context.Context, env *e1.Envelope, p patience) error {
 // queue queues one frame of a message of size octets, unless the peer is not known to serve
 // its profile.
 func (o *output) queue(ctx context.Context, env *e1.Envelope, size int, p patience) error {
-	return o.queueAfter(ctx, env, size, p, nil)
+	return o.queueFor(ctx, env, size, p, nil, nil)
 }
 
-// queueAfter is queue that calls first, unless it is nil, when there is room for the frame and
-// before it can be written. first must not block.
-func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p patience, first func()) error {
+// queueFor is queue that calls first, unless it is nil, when there is room for the frame and
+// before it can be written. first must not block. The frame is the last answer to a held request,
+// unless that is nil: then it may have the octets of the request.
+func (o *output) queueFor(ctx context.Context, env *e1.Envelope, size int, p patience, first func(), held *exchange) error {
 	if err := o.l.s.refrain(ctx, env.ProfileID, p); err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (o *output) queueAfter(ctx context.Context, env *e1.Envelope, size int, p p
 			o.count(size, p)
 			return o.sendDirect(env, size)
 		}
-		if o.makeRoom(size) {
+		if o.makeRoom(size, held) {
 			break
 		}
 		switch {
@@ -324,8 +325,9 @@ func (o *output) uncharged(want int) int {
 }
 
 // makeRoom ensures that n more octets fit in buf. Above the free size they are charged to
-// the budget for octets in flight; it returns false if the budget is spent.
-func (o *output) makeRoom(n int) bool {
+// the budget for octets in flight; it returns false if the budget is spent, even with the octets of
+// a held request in addition.
+func (o *output) makeRoom(n int, held *exchange) bool {
 	s := o.l.s
 	if o.buf == nil {
 		o.buf, o.spare = o.spare, nil
@@ -334,7 +336,7 @@ func (o *output) makeRoom(n int) bool {
 		return true
 	}
 	want := frame.Capacity(max(len(o.buf)+n, cap(o.buf)+1)) // the next size at least
-	if want > o.uncharged(want) && !o.pay(want) {
+	if want > o.uncharged(want) && !o.pay(want, held) {
 		return false
 	}
 	bigger := append(s.ep.pool.Get(want), o.buf...)
@@ -351,14 +353,14 @@ func (o *output) release() {
 	}
 }
 
-// pay replaces the charge for buf by n octets, or returns false without a change. The caller
-// holds mu.
-func (o *output) pay(n int) bool {
+// pay replaces the charge for buf by n octets, or returns false without a change. If it needs the
+// octets of a held request, it takes all of them. The caller holds mu.
+func (o *output) pay(n int, held *exchange) bool {
 	share, now := o.l.s.share, charge{n, memory.Of(n)}
 	if now.of == o.charge.of {
 		n -= o.charge.n
 	}
-	if !share.Try(n, now.of) {
+	if !share.Try(n, now.of) && (held == nil || !held.payFor(n, now.of)) {
 		return false
 	}
 	if now.of != o.charge.of {
@@ -396,9 +398,9 @@ func (o *output) sendDirect(env *e1.Envelope, size int) error {
 	} else if len(env.Tail) > 0 {
 		front, rest = nil, slices.Concat(env.Payload, env.Tail)
 	}
-	if head := size - len(rest); !o.makeRoom(head) {
+	if head := size - len(rest); !o.makeRoom(head, nil) {
 		o.writeOnce(nil)
-		_ = o.makeRoom(head) // a small one, which is free
+		_ = o.makeRoom(head, nil) // a small one, which is free
 	}
 	o.note(size)
 	o.buf = append(env.AppendHead(frame.AppendHeader(o.buf, size-frame.HeaderSize)), front...)

@@ -60,7 +60,7 @@ func (r *Response) Body() ([]byte, error) {
 	defer r.Await()()
 	wait := min(roomTime, r.client.opts.Silence/2)
 	body, err := r.held.ReadAll(r.ctx, memory.Body{
-		Reader: io.LimitReader(r.http.Body, int64(limit)+1), Announced: r.http.ContentLength, Wait: wait, Conn: yields{r},
+		Reader: io.LimitReader(r.http.Body, int64(limit)+1), Announced: r.http.ContentLength, Wait: wait, Conn: yields{r}, Answer: true,
 	})
 	switch {
 	case errors.Is(err, memory.ErrFull) && context.Cause(r.ctx) == nil:
