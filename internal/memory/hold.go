@@ -26,6 +26,21 @@ func (h *Hold) Add(n int) bool {
 	return true
 }
 
+// Answer is Add for the answer to the request, whose large octets it may have: they are no longer
+// needed when it is there. It is called once.
+func (h *Hold) Answer(n int) bool {
+	if h.Add(n) {
+		return true
+	}
+	of := Of(n)
+	if !h.share.Swap("", h.used[Large], Large, n, of) {
+		return false
+	}
+	h.used[Large] = 0
+	h.used[of] += n
+	return true
+}
+
 // Sub gives back n octets that one call of Add has taken.
 func (h *Hold) Sub(n int) { h.give(n, Of(n)) }
 

@@ -118,3 +118,34 @@ func TestRS36RoomForACopyIsTakenWithThatForTheBody(t *testing.T) {
 		h.Release()
 	}
 }
+
+// An HTTP request is answered in a budget that is full of others: the answer has the octets of its body.
+func TestRS36AnAnswerHasTheOctetsOfItsBody(t *testing.T) {
+	const size = 1 << 20
+	for _, twice := range []bool{false, true} {
+		b := memory.New(16 << 20)
+		h := b.Hold("a")
+		if _, err := h.ReadAll(t.Context(), memory.Body{Reader: bytes.NewReader(make([]byte, size)), Announced: size, Twice: twice}); err != nil {
+			t.Fatal(err)
+		}
+		body := b.Used()
+		fill(b.Share("b"), 1<<10, memory.Large)
+		free := 15<<20 - b.Used() // beside the sixteenth for small messages
+		if h.Answer(body + free + 1) {
+			t.Error("an octet too many was taken")
+		}
+		if !h.Answer(body + free) {
+			t.Errorf("no room for the answer with a body of %d octets", body)
+		}
+		used := b.Used()
+		if h.Release(); used-b.Used() != body+free {
+			t.Errorf("%d octets were given back, want %d", used-b.Used(), body+free)
+		}
+	}
+	b := memory.New(16 << 20) // with room for both the body keeps its octets
+	h := b.Hold("a")
+	defer h.Release()
+	if !h.Add(size) || !h.Answer(size) || b.Used() != 2*size {
+		t.Errorf("%d octets are in use, want %d", b.Used(), 2*size)
+	}
+}

@@ -43,8 +43,8 @@ func Of(n int) Size {
 	return Large
 }
 
-// First returns the Size of the first octets of a message that may need a Room. Those of an answer
-// (Wait.Answer) are no Opening: they do not wait for messages that wait for a Room.
+// First returns the Size of the first octets of a large message. An answer (Wait.Answer) uses no
+// Opening, so it does not wait for messages that wait for a Room.
 func First(answer bool) Size {
 	if answer {
 		return Little

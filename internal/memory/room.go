@@ -34,8 +34,8 @@ import (
 //     budget to answers besides the sixteenth of small messages: one sixteenth is for Rooms of
 //     answers that arrive, the last one for answers that are written. However many requests are
 //     kept, an answer of up to a sixteenth of the budget has its Room when those before it have
-//     ended. Who has called takes it and passes it on, which waits for no Room, or gives it up. The
-//     answer to a held request that has been read may have the octets of that request (Share.Swap).
+//     ended. The caller passes it on, without waiting for a Room, or gives it up. The
+//     answer to a request that is held may have the octets of that request (Share.Swap, Hold.Answer).
 //   - An answer that is written ends then, or at the deadline for that.
 //
 // So octets are waited for in the order Opening, Room of a request, Room of an answer, answer that
@@ -76,7 +76,7 @@ type Wait struct {
 	// Reader is woken when the Room is taken back. Nil: it is not taken back.
 	Reader Reader
 
-	// Answer says that the message answers a call. What has called may hold octets until then.
+	// Answer says that the message answers a call. The caller may hold octets until then.
 	Answer bool
 }
 

@@ -390,8 +390,8 @@ func TestRS36AnswersThatArriveHaveRoomBesideRequests(t *testing.T) {
 	}
 }
 
-// Requests that wait for a Room wait for requests that are kept. An answer for which those wait passes
-// all of them.
+// Requests that wait for a Room wait for requests that are kept. An answer to a kept request passes
+// the requests that wait.
 func TestRS36AnAnswerPassesRequestsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(64 * mib)

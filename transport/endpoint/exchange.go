@@ -459,9 +459,9 @@ func (e *exchange) queue(env *e1.Envelope, size int, p patience) error {
 	return e.l.out.queueFor(e.ctx, env, size, p, nil, held)
 }
 
-// payFor pays n octets of the last answer with those of the held request, of which the answer may be
-// a copy: so a request is answered even if requests like it have filled the budget. The caller holds
-// mu, and frees the buffer of the request at once, or when Serve has returned.
+// payFor pays n octets of the last answer with the octets of the held request. The answer may be a copy
+// of them. So a request is answered even if requests have filled the budget. The caller holds mu,
+// and frees the buffer of the request at once, or when Serve has returned.
 func (e *exchange) payFor(n int, of memory.Size) bool {
 	who := ""
 	if e.payer != nil {

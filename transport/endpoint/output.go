@@ -353,8 +353,8 @@ func (o *output) release() {
 	}
 }
 
-// pay replaces the charge for buf by n octets, or returns false without a change. If it needs the
-// octets of a held request, it takes all of them. The caller holds mu.
+// pay replaces the charge for buf by n octets, or returns false without a change. It takes
+// the octets of a held request if it needs them. The caller holds mu.
 func (o *output) pay(n int, held *exchange) bool {
 	share, now := o.l.s.share, charge{n, memory.Of(n)}
 	if now.of == o.charge.of {

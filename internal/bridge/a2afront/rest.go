@@ -51,7 +51,7 @@ func (f *Front) rest(w http.ResponseWriter, r *http.Request, link Link, at *plac
 		out.events.begin()
 	case len(ended.output) == 0:
 		f.writeJSON(w, http.StatusOK, []byte("{}"))
-	case !held.Add(len(ended.output)):
+	case !held.Answer(len(ended.output)):
 		out.fail(noRoom)
 	default:
 		f.writeJSON(w, http.StatusOK, ended.output)

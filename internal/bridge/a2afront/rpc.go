@@ -60,7 +60,7 @@ func (f *Front) rpc(w http.ResponseWriter, r *http.Request, link Link, at *place
 	case ended.failure != nil:
 		out.fail(w, c, http.StatusOK, ended.object)
 	case c.operation.Streams:
-	case !held.Add(2 * len(ended.output)): // they and the answer around them
+	case !held.Answer(2 * len(ended.output)): // they and the answer around them
 		out.fail(w, c, http.StatusOK, noRoom.Append(nil))
 	case len(ended.output) == 0:
 		f.writeJSON(w, http.StatusOK, result(out.id, []byte("{}")))

@@ -282,6 +282,40 @@ func TestRS11AnswersNobodyReadsAreInTheBudget(t *testing.T) {
 	until(t, "all is given up", func() bool { return s.serving.Load() == 0 && budget.Used() == 0 })
 }
 
+// A large request is answered after others have filled the budget: the answer takes its octets.
+func TestRS36AnAnswerHasTheOctetsOfItsRequest(t *testing.T) {
+	const size = 1 << 20
+	budget := memory.New(16 << 20)
+	s := open(t, mcpfront.Options{Memory: budget})
+	var got *reply
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		got = s.send("POST", "", modernRequest("1", "silent", `"text":"`+strings.Repeat("x", size)+`"`), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: silent")
+	})
+	<-s.server.calls
+	until(t, "the request is held", func() bool { return s.server.holds() == 1 })
+	const piece = 64 << 10
+	var others []*memory.Share
+	for full := false; !full; {
+		o := budget.Share(fmt.Sprint("other", len(others)))
+		if full = !o.Try(piece, memory.Large); full {
+			o.Close()
+		} else {
+			others = append(others, o)
+		}
+	}
+	result := `"` + strings.Repeat("y", size) + `"`
+	s.server.finish(result)
+	asked.Wait()
+	if body := got.all(); got.status != http.StatusOK || !strings.Contains(body, result) {
+		t.Errorf("%d, %d octets: %.200s", got.status, len(body), body)
+	}
+	for _, o := range others {
+		o.Give(piece, memory.Large)
+		o.Close()
+	}
+}
+
 func TestGW09ForeignHostOrOriginComesToNoServer(t *testing.T) {
 	g, err := gate.New(gate.Options{Anonymous: "me"})
 	if err != nil {

@@ -142,6 +142,13 @@ func (s *scripted) hold(x *mcpmap.Exchange) {
 	s.held = append(s.held, x)
 }
 
+// holds returns how many requests are held.
+func (s *scripted) holds() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
 // finish ends what was held, the newest first.
 func (s *scripted) finish(result string) {
 	s.mu.Lock()

@@ -232,7 +232,7 @@ func (p *response) finish(id []byte, status int, octets []byte) {
 	defer p.mu.Unlock()
 	switch {
 	case p.over:
-	case !p.held.Add(len(octets)): // given back with the request
+	case !p.held.Answer(len(octets)): // given back with the request
 		p.out.f.counts.dropped.Add(1)
 		octets = p.out.f.failure(id, errAnswer)
 		if p.out.begun || p.events {

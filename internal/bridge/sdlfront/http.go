@@ -94,7 +94,7 @@ func (f *handler) post(w http.ResponseWriter, r *http.Request) {
 		out.refuse(refused)
 	case answer == nil:
 		w.WriteHeader(http.StatusNoContent)
-	case !held.Add(len(answer)):
+	case !held.Answer(len(answer)):
 		f.counts.dropped.Add(1)
 		out.refuse(errAnswer)
 	default:

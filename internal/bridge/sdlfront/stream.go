@@ -187,7 +187,7 @@ func (s *stream) answer(ctx context.Context, on *Session, one waiting) bool {
 		s.f.counts.streams.Add(1)
 		answer, refused = s.f.pass(ctx, on, form, one.body)
 	}
-	if refused == nil && !one.held.Add(len(answer)) {
+	if refused == nil && !one.held.Answer(len(answer)) {
 		s.f.counts.dropped.Add(1)
 		refused = errAnswer
 	}
