@@ -14,12 +14,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/internal/receipts"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/artifact"
 	"github.com/slimwire/swp/profiles/events"
+	"github.com/slimwire/swp/profiles/mcpmap"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
@@ -174,6 +176,78 @@ func findings(o *organisation) (list []string) {
 	return list
 }
 
+// alike wants the exchanges that either end has opened in both trails: each is listed by its opener, and expected by the other end.
+func alike(a, b *organisation) {
+	a.t.Helper()
+	for _, row := range []struct{ opener, other *organisation }{{a, b}, {b, a}} {
+		of := func() map[string]string {
+			only := make(map[string]string)
+			for _, r := range row.opener.trail() {
+				if r.Sent() && r.Partner == row.other.name {
+					only[r.MsgID] = row.opener.name + " lists " + r.Entry.Profile + " " + r.Operation
+				}
+			}
+			for _, r := range row.other.trail() {
+				if r.Sent() || r.MsgID == "" || r.Identity != row.opener.identity || r.Finding() {
+					continue
+				}
+				if _, listed := only[r.MsgID]; listed {
+					delete(only, r.MsgID)
+				} else {
+					only[r.MsgID] = row.other.name + " expects " + r.Entry.Profile + " " + r.Operation
+				}
+			}
+			return only
+		}
+		for deadline := time.Now().Add(10 * time.Second); len(of()) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		}
+		for _, what := range of() {
+			a.t.Error("only " + what)
+		}
+	}
+}
+
+// A message of the answering end about an exchange of the other is no exchange of its own, to either end.
+func TestBothEndsExpectTheSameReceiptsOfNotificationsAndViolations(t *testing.T) {
+	t.Parallel()
+	overTLSAndQUIC(t, func(t *testing.T, transport int) {
+		row := inARow(t, transport, withReceipts, withReceipts+modernYAML(t))
+		a, b := row[0], row[1]
+		receipted(a, b)
+		s := a.mustDial(a.addrs[transport])
+		progress := make(chan string, 10)
+		call := &mcpmap.Call{
+			Target: "b/modern", Octets: []byte(strings.Replace(strings.Replace(modernCall, `\u0065xact`, "slow", 1), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)),
+			Events: mcpmap.Events{Notification: func(octets []byte) { progress <- string(octets) }},
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.mapping.Client(s.Session).Do(t.Context(), call)
+			done <- err
+		}()
+		<-progress
+		if err := s.mapping.Client(s.Session).Notify(t.Context(), "b/modern", "", []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId": 9007199254740993.0 }}`)); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		a.rewrite("  b: {", "  b: {hints: {region: eu}, ")
+		a.reloaded()
+		a.connected("b")
+		receipted(a, b)
+		s = a.mustDial(a.addrs[transport])
+		s.put(t, s.Session, "MUST region=eu")
+		if result, err := s.ask(t, mcpmap.Call{Target: "b/modern", Octets: []byte(modernCall)}); err != nil || !bytes.Contains(result.Error(), []byte("region")) {
+			t.Errorf("b has declared no region: %s, %v", result.Octets, err)
+		}
+		alike(a, b)
+		for _, r := range a.trail() {
+			if r.Operation == "notifications/progress" {
+				t.Errorf("the notification of a call has a record: %+v", r)
+			}
+		}
+	})
+}
+
 // Whatever crosses, in every profile, both ends of each link say the same of it.
 func TestBothEndsOfEachLinkAgreeOnEachErrand(t *testing.T) {
 	t.Parallel()
@@ -191,6 +265,7 @@ func TestBothEndsOfEachLinkAgreeOnEachErrand(t *testing.T) {
 		}
 		for i := range 2 {
 			agreed(row[i], row[i+1], uint64(len(errands)-1))
+			alike(row[i], row[i+1])
 		}
 		open := []string{"a2a TASK 0", "a2a EVENT 0", "a2a RESULT 0", "events EVT_UNSUBSCRIBE 0", "rpc RPC_CANCEL 0"} // nobody waits for an answer
 		ended := []string{fmt.Sprintf("events EVT_SUBSCRIBE %d", events.TypeBatch), fmt.Sprintf("rpc RPC_REQ %d", rpc.TypeStreamItem)}

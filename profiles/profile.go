@@ -104,6 +104,10 @@ type Profile struct {
 	// they describe something, or say something about other messages.
 	Inert bool
 
+	// Aside reports whether a message with the role Concluding belongs to an exchange that it names, such
+	// as a notification of a call. Nil: none does.
+	Aside func(env *e1.Envelope) bool
+
 	// Review is called after the access rules have changed. It ends other work than exchanges
 	// if they no longer allow it, such as tasks and sessions. It must not wait. Nil: the
 	// profile has no such work.
@@ -185,6 +189,20 @@ func (p *Profile) Asked() []Operation {
 // Silent is the Refusal of a profile without an error message. A caller that waits for an
 // answer then sees its stream reset on QUIC, and gets no reply on other transports.
 func Silent(*Request, *Error) (answer e1.Envelope, ok bool) { return e1.Envelope{}, false }
+
+// Opens reports whether a message opens an exchange of its own, which both ends list in receipts. Both ends ask
+// this function. An answer that can also stand alone, but concludes another exchange, opens none,
+// and a message that the profile says is an aside.
+func (p *Profile) Opens(env *e1.Envelope) bool {
+	t, _ := p.Type(env.MsgType)
+	switch {
+	case t.Role&Initiating == 0, t.Role&(Answer|Concluding) == Answer|Concluding:
+		return false
+	case t.Role&Concluding != 0 && p.Aside != nil:
+		return !p.Aside(env)
+	}
+	return true
+}
 
 // Type returns the row of a msg_type.
 func (p *Profile) Type(id uint64) (Type, bool) {

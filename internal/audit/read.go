@@ -131,7 +131,7 @@ func latest(ctx context.Context, dir string, octets int64, wants func(text []byt
 // exchanged reports whether a line may have an entry of Exchanged. Most have none, and need
 // not be parsed.
 func exchanged(text []byte) bool {
-	return bytes.Contains(text, []byte(`,"swp.msg_id":"`)) || bytes.Contains(text, []byte(`,"swp.receipt":"`))
+	return bytes.Contains(text, []byte(`,"swp.msg_id":"`)) || bytes.Contains(text, []byte(`,"swp.receipt":"`)) || bytes.Contains(text, []byte(`,"swp.outcome":"`+OfReceipt+`:`))
 }
 
 // Field is a field of an Entry by which entries are searched.

@@ -67,10 +67,13 @@ func (l *Ledger) judge(now time.Time, all bool) {
 	}
 }
 
-// reported takes note that the exchanges up to a record were judged before a restart.
+// reported takes note that the exchanges up to a record were judged before a restart, and that those that have
+// given way until then were reported.
 func (l *Ledger) reported(sequence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.figures.Unlisted -= uint64(l.missing.n + l.twice.n)
+	l.missing, l.twice = span{}, span{}
 	for i := range l.known.n {
 		if s := l.known.at(i); s.sequence <= sequence {
 			s.over = true

@@ -985,6 +985,58 @@ func TestWhatWasReportedIsNotReportedAgainAfterARestart(t *testing.T) {
 	})
 }
 
+// What has given way in the trail and was reported there, is not reported again; what has given way since, is.
+func TestWhatGaveWayIsReportedOnceAlsoAfterARestart(t *testing.T) {
+	for _, row := range []struct {
+		since int
+		want  string
+	}{{0, ""}, {3, "3 exchanges in records"}} {
+		virtually(t, func(t *testing.T, a, b *end) {
+			b.stop()
+			dir := t.TempDir()
+			trail, err := audit.Open(audit.Options{Dir: dir, Size: 1 << 30, Identity: func() string { return b.identity }, Certificate: func() *tls.Certificate { return b.cert }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var of uint64
+			append := func(first, n int) {
+				for i := first; i < first+n; i++ {
+					x := exchange(i, false)
+					of = trail.Append(&audit.Record{
+						Time: time.Now(), Identity: a.identity, Profile: "rpc", Request: x.Request, Answer: x.Answer, OK: true,
+						Crossing: audit.Crossing{MsgID: x.MsgID, ProfileID: x.ProfileID, MsgType: x.MsgType, AnswerType: x.AnswerType, Complete: true},
+					})
+					if i%500 == 0 {
+						trail.Commit()
+					}
+				}
+			}
+			r, err := audit.ParseReceipt(a.made(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := trail.Receipt("a", r); err != nil {
+				t.Fatal(err)
+			}
+			append(10, maxKnown+2)
+			trail.Find(&audit.PartnerFinding{About: audit.OfReceipt, Partner: "a", Identity: a.identity, What: unlisted, Text: "two gave way", Of: of - maxKnown})
+			append(10+maxKnown+2, row.since)
+			if err := trail.Close(); err != nil {
+				t.Fatal(err)
+			}
+			b.open()
+			b.book.Recover(audit.Exchanged(t.Context(), dir, 64<<20))
+			b.acquaint()
+			b.run()
+			time.Sleep(2 * reportEach)
+			got := b.unlistedAt()
+			if len(got) != min(row.since, 1) || row.since > 0 && !strings.Contains(got[0], row.want) || b.status().Unlisted != uint64(row.since) {
+				t.Errorf("%d since: %q, %d", row.since, got, b.status().Unlisted)
+			}
+		})
+	}
+}
+
 // A receipt about nothing that is known here must not keep later ones out, whatever its number is.
 func TestAReceiptAboutUnknownExchangesTakesNoNumber(t *testing.T) {
 	virtually(t, func(t *testing.T, a, b *end) {

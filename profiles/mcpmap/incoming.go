@@ -116,6 +116,9 @@ func (c *Client) receiveNotification(req *profiles.Request, msg *Message) bool {
 	if _, _, mine := c.ownerOf(&e); !mine {
 		return false
 	}
+	if e.related != "" {
+		req.Exchange.About(profiles.Subject{Operation: string(msg.Method()), Part: true})
+	}
 	e.octets, e.keeps = slices.Clone(msg.Octets()), profiles.EndToEndOf(&req.Envelope)
 	e.mark, _, _ = profiles.Uvarint(req.Extensions, ExtWindow) // a malformed one is not confirmed
 	c.deliver(&e)

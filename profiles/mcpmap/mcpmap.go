@@ -179,7 +179,15 @@ func (m *Mapping) Profile() *profiles.Profile {
 		Check:   check,
 		Act:     m.act,
 		Refusal: m.refusal,
+		Aside:   aside,
 	}
+}
+
+// aside reports whether a message is a notification of a call, such as of its progress, its cancellation, or
+// a subscription: there can be thousands of one call.
+func aside(env *e1.Envelope) bool {
+	_, related := env.Extensions.Lookup(ExtRelated)
+	return related && Kind(env.MsgType) == Notification
 }
 
 // check returns an error if the payload of an answer is not a JSON-RPC response.

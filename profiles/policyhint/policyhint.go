@@ -108,7 +108,7 @@ func New(opts Options) *Hints {
 		Types: []profiles.Type{
 			{ID: TypeSet, Name: "POLICY_HINT_SET", Role: profiles.Initiating},
 			{ID: TypeAck, Name: "POLICY_HINT_ACK", Role: profiles.Answer | profiles.Terminal},
-			{ID: TypeViolation, Name: "POLICY_VIOLATION", Role: profiles.Initiating | profiles.Answer | profiles.Terminal},
+			{ID: TypeViolation, Name: "POLICY_VIOLATION", Role: profiles.Initiating | profiles.Answer | profiles.Terminal | profiles.Concluding},
 			{ID: TypeErr, Name: "POLICY_ERR", Role: profiles.Answer | profiles.Terminal},
 		},
 		Operations: []profiles.Operation{

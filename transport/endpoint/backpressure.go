@@ -17,6 +17,7 @@ func (r *responder) Offer(env e1.Envelope) error {
 	err := l.out.send(l.ctx, &env, yields)
 	if err == nil {
 		l.s.ep.count(&l.account, l.req.MsgID, &env, env.Size())
+		l.s.alongside(l.reqCtx, &env, l.req.MsgID)
 	}
 	return err
 }
@@ -39,6 +40,7 @@ func (e *exchange) Offer(env e1.Envelope) error {
 	err := e.l.out.send(e.ctx, &env, yields)
 	if err == nil {
 		e.s.ep.count(&e.account, e.req.MsgID, &env, env.Size())
+		e.s.alongside(e.ctx, &env, e.req.MsgID)
 	}
 	return err
 }

@@ -362,3 +362,27 @@ func TestWhatPrecedesAMessageOfSendIsSentBeforeIt(t *testing.T) {
 		}
 	})
 }
+
+// A message that a Responder sends under an msg_id of its own is an exchange at both ends.
+func TestAMessageBesideTheAnswersIsRecordedByItsSender(t *testing.T) {
+	overWire(t, func(t *testing.T, kind string) {
+		there, here := new(caller), new(idKeeper)
+		w := listen(t, kind, endpoint.Options{Recorder: there, Bounds: endpoint.Bounds{Write: transporttest.Patience}}, ending(profile(various)))
+		s := w.recording(t, here)
+		c, err := s.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typeRequest, Payload: []byte("parts")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if _, err := c.Recv(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		sent := there.last(t, 1)
+		got := here.served(t, sent.MsgID)
+		if sent.MsgType != typeBoth || got.Verdict.MsgType != typeBoth || got.Aside || sent.Request != got.Request {
+			t.Errorf("sent %+v, received %+v", sent, got)
+		}
+	})
+}

@@ -37,6 +37,7 @@ func (l *lane) answer(env *e1.Envelope, terminal bool) error {
 	}
 	if err = l.out.queue(l.ctx, env, size, inline); err == nil {
 		l.s.ep.count(&l.account, l.req.MsgID, env, size)
+		l.s.alongside(l.reqCtx, env, l.req.MsgID)
 	}
 	return err
 }
@@ -430,6 +431,7 @@ func (e *exchange) send(env e1.Envelope, terminal bool) error {
 		err = e.queue(&env, size, p)
 		if err == nil && !terminal { // one that was not sent is sent again, or never
 			e.s.ep.count(&e.account, e.req.MsgID, &env, size)
+			e.s.alongside(e.ctx, &env, e.req.MsgID)
 		}
 	}
 	var fault *profiles.Error

@@ -59,7 +59,7 @@ func (l *lane) receive(body []byte) {
 			return
 		}
 	}
-	l.begin()
+	l.begin(profile)
 	if typ.Role&profiles.Initiating != 0 || !listed {
 		if err := l.duplicate(env.MsgID); err != nil { // row 24
 			l.refuse(profile, err, ordinary)

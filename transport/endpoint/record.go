@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"hash"
@@ -313,7 +314,22 @@ func (s *Session) opens(env *e1.Envelope, given bool) bool {
 		return false
 	}
 	t, _ := p.Type(env.MsgType)
-	return t.Role&profiles.Initiating != 0 && !(given && t.Role&profiles.Answer != 0)
+	return p.Opens(env) && !(given && t.Role&profiles.Answer != 0)
+}
+
+// alongside records a message that a Responder has sent under another msg_id than the one of its request.
+func (s *Session) alongside(ctx context.Context, env *e1.Envelope, request []byte) {
+	if s.ep.asked == nil || bytes.Equal(env.MsgID, request) {
+		return
+	}
+	message := *env // answers need no memory of their own
+	if !s.opens(&message, false) {
+		return
+	}
+	if k := s.records(ctx, &message); k != nil {
+		s.ep.asked.RecordCall(k.report(s, message.MsgID))
+		k.record.free()
+	}
 }
 
 // forget gives the record back of a call that has ended, or was not sent.

@@ -37,6 +37,9 @@ type Report struct {
 	// Digests are only known to a Recorder.
 	Digests
 
+	// Aside says that the message opens no exchange of its own, so that its sender has no CallReport of it.
+	Aside bool
+
 	// Begun is what Recorder.Begin returned for this exchange, 0 if it was not called.
 	Begun uint64
 
@@ -50,6 +53,7 @@ type account struct {
 	sent    int
 	forward bool   // an answer was an error of another endpoint
 	opens   bool   // the message opens an exchange
+	aside   bool   // or only belongs to another one, see Profile.Opens
 	kept    bool   // and the Recorder keeps records of it
 	kind    string // name of its type
 	began   time.Time
@@ -60,10 +64,11 @@ type account struct {
 }
 
 // begin begins the account of the message being served.
-func (l *lane) begin() {
+func (l *lane) begin(p *profiles.Profile) {
 	l.account = account{opens: l.typ.Role&profiles.Initiating != 0, kind: l.typ.Name, began: l.now, size: l.size, reviews: l.s.ep.reviews.Load()}
 	if keeper := l.s.ep.recorder; keeper != nil && l.account.opens {
 		l.account.kept = keeper.Keeps(&l.req.Envelope)
+		l.account.aside = !p.Opens(&l.req.Envelope)
 	}
 }
 
@@ -95,7 +100,7 @@ func (s *Session) report(a *account, req *profiles.Request, v *Verdict, ctx cont
 func (s *Session) reportOf(a *account, req *profiles.Request, v *Verdict, ctx context.Context, gone bool) Report {
 	r := Report{
 		Verdict: *v, Peer: req.Peer(), Subject: a.subject, Outcome: a.outcomeOf(v, gone),
-		Began: a.began, Took: max(0, s.opts.Now().Sub(a.began)), Sent: a.sent, Context: ctx,
+		Began: a.began, Took: max(0, s.opts.Now().Sub(a.began)), Sent: a.sent, Aside: a.aside, Context: ctx,
 	}
 	if r.Subject.Operation == "" {
 		r.Subject.Operation = a.kind

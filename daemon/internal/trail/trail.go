@@ -263,7 +263,10 @@ func (t *Trail) Commit() {
 func (t *Trail) write(r *endpoint.Report, begins bool) uint64 {
 	v := &r.Verdict
 	peer := r.Peer
-	ledger := t.book.Answers(v.Session.Peer().Identity)
+	var ledger *receipts.Ledger
+	if !r.Aside { // else the peer lists no such exchange
+		ledger = t.book.Answers(v.Session.Peer().Identity)
+	}
 	file := t.wants(r, ledger)
 	if file == nil {
 		return 0
