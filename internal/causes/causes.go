@@ -42,6 +42,10 @@ type Row struct {
 	// Partner says that only a configured partner is told the cause.
 	Partner bool
 
+	// Passes says that the refusal may end without anybody at the refused end: the same call may succeed
+	// later. Otherwise it fails until somebody acts.
+	Passes bool
+
 	// Does is what the refusing end has done; %s is the other end. Remedy is what the operator of
 	// that end can do.
 	Does, Remedy string
@@ -50,14 +54,14 @@ type Row struct {
 // The codes of causes that only partners are told are in the range of private profiles. Denied and
 // Full have their codes in the taxonomy of SWP Core §12.
 var rows = []Row{
-	{Suspended, "suspended", 4097, true, "has suspended the partnership with %s", "its operator resumes it with swpd partner resume"},
-	{Revoked, "revoked", 4098, true, "has revoked the partnership with %s", "remove the partner, or have its operator invite again"},
-	{Ended, "ended", 4099, true, "does not let %s in after the date until which the partnership was valid", "agree on a later valid_until with its operator"},
-	{Denied, "denied", 10, false, "trusts %s's certificate but does not let its identity in", "its operator finds it in access.deny"},
-	{Full, "full", 11, false, "is full or limits the identity of %s", "its operator can raise limits.connections or limits.connections_per_identity"},
-	{Untrusted, "untrusted", 0, false, "refused %s's certificate", "has it added this endpoint, with the output of swpd cert bundle?"},
-	{Draining, "draining", 4100, true, "shuts down and takes nothing more of %s", "nothing is to be done: the next connection follows"},
-	{Unsaid, "unsaid", 0, false, "refused %s, and the cause was not said: perhaps it is full, or does not let this identity in", "its operator finds the cause in its log"},
+	{Suspended, "suspended", 4097, true, true, "has suspended the partnership with %s", "its operator resumes it with swpd partner resume"},
+	{Revoked, "revoked", 4098, true, false, "has revoked the partnership with %s", "remove the partner, or have its operator invite again"},
+	{Ended, "ended", 4099, true, false, "does not let %s in after the date until which the partnership was valid", "agree on a later valid_until with its operator"},
+	{Denied, "denied", 10, false, false, "trusts %s's certificate but does not let its identity in", "its operator finds it in access.deny"},
+	{Full, "full", 11, false, true, "is full or limits the identity of %s", "its operator can raise limits.connections or limits.connections_per_identity"},
+	{Untrusted, "untrusted", 0, false, false, "refused %s's certificate", "has it added this endpoint, with the output of swpd cert bundle?"},
+	{Draining, "draining", 4100, true, true, "shuts down and takes nothing more of %s", "nothing is to be done: the next connection follows"},
+	{Unsaid, "unsaid", 0, false, true, "refused %s, and the cause was not said: perhaps it is full, or does not let this identity in", "its operator finds the cause in its log"},
 }
 
 // All returns the table. Callers may modify the slice.
@@ -81,6 +85,10 @@ func (c Cause) Code() uint64 { return c.row().Code }
 
 // Remedy returns what the operator of the refused end can do. It is empty for None.
 func (c Cause) Remedy() string { return c.row().Remedy }
+
+// Passes reports whether the same call may succeed later, although nobody acts at the refused end. It is
+// true for None.
+func (c Cause) Passes() bool { return c == None || c.row().Passes }
 
 // ForPartners reports whether only a configured partner is told the cause.
 func (c Cause) ForPartners() bool { return c.row().Partner }
@@ -108,7 +116,7 @@ func (c Cause) Words(far, near string) string {
 // Table returns the table as Markdown, for the documents.
 func Table() string {
 	var b strings.Builder
-	b.WriteString("| cause | code | told to | the partner … | remedy |\n|---|---|---|---|---|\n")
+	b.WriteString("| cause | code | told to | retryable | the partner … | remedy |\n|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		code, told := "–", "–"
 		if r.Code != 0 {
@@ -120,7 +128,11 @@ func Table() string {
 		if r.Cause == Untrusted {
 			code, told = "an alert of TLS", "every peer"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Name, code, told, fmt.Sprintf(r.Does, "this endpoint"), r.Remedy)
+		again := "no"
+		if r.Passes {
+			again = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", r.Name, code, told, again, fmt.Sprintf(r.Does, "this endpoint"), r.Remedy)
 	}
 	return b.String()
 }

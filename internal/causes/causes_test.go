@@ -29,6 +29,16 @@ func TestEachCauseHasItsNameItsCodeAndItsRemedy(t *testing.T) {
 	if causes.Of(0) != causes.None || causes.Of(1<<60) != causes.None || causes.None.Words("it", "this endpoint") != "" {
 		t.Error("no cause is one")
 	}
+	for _, c := range []causes.Cause{causes.None, causes.Suspended, causes.Full, causes.Draining, causes.Unsaid} {
+		if !c.Passes() {
+			t.Errorf("%s does not pass", c)
+		}
+	}
+	for _, c := range []causes.Cause{causes.Revoked, causes.Ended, causes.Denied, causes.Untrusted} {
+		if c.Passes() {
+			t.Errorf("%s passes although nobody acts", c)
+		}
+	}
 	if got, want := causes.Suspended.Words("it", "this endpoint"), "it has suspended the partnership with this endpoint"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -272,11 +272,12 @@ func (l *Link) away() time.Duration {
 
 // unreachable is the error for a message that was not sent.
 func (l *Link) unreachable(cause error) *profiles.Error {
-	why := ""
+	why, again := "", true
 	if refused, ok := errors.AsType[*refusedError](cause); ok {
 		why = ": " + refused.Error()
+		again = refused.cause.Passes()
 	}
-	return profiles.LinkFault(profiles.DetailLinkDown, "partner "+l.opts.Name+" cannot be reached now"+why, true, cause)
+	return profiles.LinkFault(profiles.DetailLinkDown, "partner "+l.opts.Name+" cannot be reached now"+why, again, cause)
 }
 
 // lost is the error for the caller of a message whose exchange on a session has failed with
