@@ -203,11 +203,11 @@ func (c *backCall) answer(r *upstream.Response) error {
 // maxRefusal bounds the answer to a subscription without a stream, which is an error, in octets.
 const maxRefusal = 64 << 10
 
-// document reads a body that is one JSON document. That of a subscription may go on without an end, so it
-// ends with its first object, for which the server has Brief.
+// document reads a body that is one JSON document. Lines of JSON may go on without an end. So a body ends with its
+// first object if that is no response, which is an error, and that of a subscription always, for which the server has Brief.
 func (c *backCall) document(r *upstream.Response) ([]byte, error) {
 	if !c.long {
-		return r.Body()
+		return r.Document(isResponse)
 	}
 	timeout := c.b.opts.Brief
 	defer time.AfterFunc(timeout, func() { c.stop(fmt.Errorf("%w: %v", errQuiet, timeout)) }).Stop()
@@ -217,6 +217,15 @@ func (c *backCall) document(r *upstream.Response) ([]byte, error) {
 		err = errShape
 	}
 	return first, err
+}
+
+// isResponse returns an error if a document is no JSON-RPC response.
+func isResponse(document []byte) error {
+	var msg mcpmap.Message
+	if msg.Scan(document) != nil || msg.Check(mcpmap.Response) != nil {
+		return errShape
+	}
+	return nil
 }
 
 // refuse ends the exchange with a status that came with no message.

@@ -196,6 +196,39 @@ func TestASubscriptionThatIsAnsweredWithoutAStreamEndsAtItsFirstObject(t *testin
 	}
 }
 
+// A call that is answered by lines of JSON ends at the first one that shows it, not at the timeout.
+func TestACallThatIsAnsweredByLinesOfJSONEndsAtTheFirst(t *testing.T) {
+	const note, answer = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":"a \\ and } in \" it"}}`, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+	for name, tt := range map[string]struct {
+		lines string
+		ends  bool // the server
+		want  string
+	}{
+		"a notification":             {note + "\n", false, "gave an answer that is no JSON-RPC response"},
+		"prose":                      {"hello", false, "gave an answer that is no JSON-RPC response"},
+		"an answer, and more":        {answer + "\n" + note + "\n", false, "gave an answer that is no JSON-RPC response"},
+		"an answer of several lines": {"\n " + strings.ReplaceAll(answer, ",", ",\n") + " \r\n", true, `"content":[]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{})
+			s := behind(t, script(t, func(w http.ResponseWriter, p *posted) {
+				defer close(closed)
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, tt.lines)
+				_ = http.NewResponseController(w).Flush()
+				if !tt.ends {
+					<-p.Context().Done()
+				}
+			}), mcphttp.BackendOptions{})
+			out := await(t, "answer", s.dial("alice").start(t.Context(), &mcpmap.Call{Octets: []byte(stateless("1", "tools/call", `"name":"x"`))}))
+			if out.err != nil || !strings.Contains(string(out.Octets), tt.want) {
+				t.Errorf("answer: %+v", out)
+			}
+			await(t, "end at the server", closed)
+		})
+	}
+}
+
 func TestTheEraIsLearnedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		discover, initialize func(w http.ResponseWriter, id []byte)
