@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // RefusedError says why a handshake refused a peer.
@@ -74,6 +75,15 @@ func LinkFailed(err error) bool {
 	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op != "remote error" && op.Op != "local error" // those are alerts of TLS
+}
+
+// PeerLeft reports whether the peer has given up a handshake that it has begun: it does not want the connection, and has
+// ended it by an application error or a reset. That is no SecurityEvent here.
+func PeerLeft(err error) bool {
+	if closed, ok := errors.AsType[*CloseError](err); ok {
+		return closed.Remote && !closed.Stream
+	}
+	return errors.Is(err, syscall.ECONNRESET)
 }
 
 // ReasonOf classifies the error that ended a handshake.

@@ -183,8 +183,8 @@ func (l *Listener) begin(ctx context.Context, info *quic.ClientInfo) (context.Co
 	l.pending.Add(1)
 	addr := info.RemoteAddr
 	context.AfterFunc(ctx, func() {
-		if h.end() && !l.isClosed() {
-			l.opts.OnSecurity(transport.NewSecurityEvent("quic", addr.String(), shaken(context.Cause(ctx))))
+		if why := context.Cause(ctx); h.end() && !l.isClosed() && !transport.PeerLeft(cause(why)) {
+			l.opts.OnSecurity(transport.NewSecurityEvent("quic", addr.String(), shaken(why)))
 		}
 	})
 	return context.WithValue(ctx, handshakeKey{}, h), nil

@@ -135,7 +135,7 @@ func (l *Listener) shake(tcp net.Conn, place *strangers.Place) {
 	ours := place.Leave() && open // otherwise evicted or closed, and said so there
 	if err != nil || !ours {
 		_ = tcp.Close()
-		if ours {
+		if ours && !transport.PeerLeft(err) {
 			l.opts.OnSecurity(transport.NewSecurityEvent("tls", tcp.RemoteAddr().String(), err))
 		}
 		return
