@@ -281,7 +281,8 @@ func (b *Book) Changed() {
 // Status is the state of the receipts with a partner.
 type Status struct {
 	Partner string `json:"partner"`
-	Used    bool   `json:"used"` // the partner lists the method
+	Used    bool   `json:"used"`  // the partner lists the method
+	Known   bool   `json:"known"` // it has said whether it does
 
 	Waiting   int    `json:"waiting"`   // exchanges at the partner without its receipt
 	Sent      uint64 `json:"sent"`      // receipts, each with the answer that was kept

@@ -177,7 +177,8 @@ func (l *Ledger) status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.figures
-	s.Partner, s.Used, s.Waiting = l.name, Offer(l.offer.Load()) == Listed, l.due.n
+	offer := Offer(l.offer.Load())
+	s.Partner, s.Used, s.Known, s.Waiting = l.name, offer == Listed, offer == Listed || offer == Absent, l.due.n
 	return s
 }
 

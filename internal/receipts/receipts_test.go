@@ -556,6 +556,18 @@ func (e *end) again(t *testing.T, n int) {
 	e.acquaint()
 }
 
+// A partner that was not reached, or that refuses every session, has not said that it offers no receipts.
+func TestOnlyAnAnswerSaysWhetherAPartnerOffersReceipts(t *testing.T) {
+	for offer, want := range map[Offer]Status{Unknown: {}, Silent: {}, Absent: {Known: true}, Listed: {Known: true, Used: true}} {
+		b := New(Options{Partners: func() []Partner { return []Partner{{Name: "b", Identity: "spiffe://b.example/swpd", Offer: offer}} }})
+		b.Enable(true)
+		b.look()
+		if got := b.Status()[0]; got.Known != want.Known || got.Used != want.Used {
+			t.Errorf("%d: %+v", offer, got)
+		}
+	}
+}
+
 // What waits for a partner is sent as soon as there is a link, before Run looks at it.
 func TestTheFirstExchangeOfALinkHasAReceipt(t *testing.T) {
 	offer := Unknown

@@ -382,6 +382,10 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		}
 	}
 	for _, r := range s.Receipts {
+		if !r.Known {
+			row("receipts", "%s: not known, the partner has not said whether it offers them", r.Partner)
+			continue
+		}
 		if !r.Used {
 			row("receipts", "%s: none, the partner does not offer them", r.Partner)
 			continue
