@@ -190,7 +190,7 @@ func (p *Profile) Asked() []Operation {
 // answer then sees its stream reset on QUIC, and gets no reply on other transports.
 func Silent(*Request, *Error) (answer e1.Envelope, ok bool) { return e1.Envelope{}, false }
 
-// Opens reports whether a message opens an exchange of its own, which both ends list in receipts. Both ends ask
+// Opens reports whether a message opens a separate exchange, which both ends list in receipts. Both ends ask
 // this function. An answer that can also stand alone, but concludes another exchange, opens none,
 // and a message that the profile says is an aside.
 func (p *Profile) Opens(env *e1.Envelope) bool {

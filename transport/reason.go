@@ -78,7 +78,7 @@ func LinkFailed(err error) bool {
 }
 
 // PeerLeft reports whether the peer has given up a handshake that it has begun: it does not want the connection, and has
-// ended it by an application error or a reset. That is no SecurityEvent here.
+// ended it by an application error or a reset. It does not count as a SecurityEvent.
 func PeerLeft(err error) bool {
 	if closed, ok := errors.AsType[*CloseError](err); ok {
 		return closed.Remote && !closed.Stream

@@ -322,7 +322,7 @@ func (s *Session) alongside(ctx context.Context, env *e1.Envelope, request []byt
 	if s.ep.asked == nil || bytes.Equal(env.MsgID, request) {
 		return
 	}
-	message := *env // answers need no memory of their own
+	message := *env // so that answers need no memory
 	if !s.opens(&message, false) {
 		return
 	}

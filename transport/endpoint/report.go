@@ -37,7 +37,7 @@ type Report struct {
 	// Digests are only known to a Recorder.
 	Digests
 
-	// Aside says that the message opens no exchange of its own, so that its sender has no CallReport of it.
+	// Aside says that the message opens no separate exchange, so that its sender has no CallReport of it.
 	Aside bool
 
 	// Begun is what Recorder.Begin returned for this exchange, 0 if it was not called.

@@ -203,8 +203,8 @@ func (c *backCall) answer(r *upstream.Response) error {
 // maxRefusal bounds the answer to a subscription without a stream, which is an error, in octets.
 const maxRefusal = 64 << 10
 
-// document reads a body that is one JSON document. Lines of JSON may go on without an end. So a body ends with its
-// first object if that is no response, which is an error, and that of a subscription always, for which the server has Brief.
+// document reads a body that is one JSON document. Lines of JSON may go on without an end. So a call fails at a first
+// object other than a response, and a subscription ends with its first object. The server has Brief to send that.
 func (c *backCall) document(r *upstream.Response) ([]byte, error) {
 	if !c.long {
 		return r.Document(isResponse)
@@ -219,7 +219,7 @@ func (c *backCall) document(r *upstream.Response) ([]byte, error) {
 	return first, err
 }
 
-// isResponse returns an error if a document is no JSON-RPC response.
+// isResponse returns an error unless a document is a JSON-RPC response.
 func isResponse(document []byte) error {
 	var msg mcpmap.Message
 	if msg.Scan(document) != nil || msg.Check(mcpmap.Response) != nil {
