@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/slimwire/swp/daemon/config"
 )
 
 // asking sends a modern request to a front, with the headers that it needs.
@@ -54,5 +56,39 @@ func TestGW05ATaskBehindAPartnerBelongsToOneCaller(t *testing.T) {
 	get := strings.Replace(strings.Replace(modernCall, "tools/call", "tasks/get", 1), `"name":"\u0065xact"`, about, 1)
 	if got := s.mustAsk(t, "modern", get); !strings.Contains(got, `"code":-32602`) {
 		t.Errorf("a caller of the partner: %s", got)
+	}
+}
+
+// A right to call a tool includes the tasks that the tool starts, at each endpoint on the way; a partner
+// gets it by an offer.
+func TestACallerOfAToolMayAskAboutTheTaskThatItStarts(t *testing.T) {
+	t.Parallel()
+	offer, err := config.ParseOffer("mcp:modern/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := json.Marshal(offer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, "b", modernYAML(t)+fmt.Sprintf("access: {rules: [%s]}\n", strings.Replace(string(rule), "{", `{"identity":"spiffe://a.example/swpd",`, 1)))
+	a := open(t, "a", httpYAML+"access: {rules: [{identity: 'http:alice', profile: mcp, operation: tools/call, name: b/modern/task}]}\n")
+	b.trusting("a", a)
+	a.trusting("b", b, b.addrs[0])
+	a.connected("b")
+	const alice = "Authorization: Bearer secret-a"
+	made := a.asking("b/modern", "tools/call", "task", `"name":"task"`, alice)
+	var answer struct{ Result struct{ TaskID string } }
+	if err := json.Unmarshal([]byte(made), &answer); err != nil || answer.Result.TaskID == "" {
+		t.Fatalf("no task: %s", made)
+	}
+	about := fmt.Sprintf(`"taskId":%q`, answer.Result.TaskID)
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		if got := a.asking("b/modern", method, answer.Result.TaskID, about, alice); !strings.Contains(got, sayTool) {
+			t.Errorf("%s: %s", method, got)
+		}
+	}
+	if got := a.asking("b/modern", "tools/call", "say", `"name":"say"`, alice); !strings.Contains(got, "do not allow") {
+		t.Errorf("another tool: %s", got)
 	}
 }

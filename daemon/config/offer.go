@@ -3,12 +3,8 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 )
-
-// SessionOperations are patterns of the operations that an MCP client needs for a session with a server.
-var SessionOperations = List{"server/discover", "initialize", "ping", "notifications/**"}
 
 // ParseOffer reads PROFILE:NAME as a rule that lets a partner use what has the name: an MCP
 // server with all its tools, or one tool SERVER/TOOL; the kinds of an agent; a method, a topic, an
@@ -19,14 +15,13 @@ func ParseOffer(text string) (PartnerRule, error) {
 		return PartnerRule{}, fmt.Errorf("%.200q is no offer, want PROFILE:NAME, such as mcp:files, mcp:files/read_file, rpc:orders.find or a2a:planner", text)
 	}
 	r := PartnerRule{Profile: List{profile}, Name: List{name}}
-	server, _, tool := strings.Cut(name, "/")
+	_, _, part := strings.Cut(name, "/")
 	switch {
-	case profile == "mcp" && tool:
-		r.Operation = append(slices.Clone(SessionOperations), "tools/list", "tools/call")
-		r.Name = List{server, name}
+	case profile == "mcp" && part:
+		r.Operation = List{"tools/call"} // and what it implies
 	case profile == "mcp":
 		r.Name = append(r.Name, name+"/**")
-	case profile == "a2a" && !tool:
+	case profile == "a2a" && !part:
 		r.Operation, r.Name = List{"task"}, append(r.Name, name+"/**")
 	case profile == "a2a":
 		r.Operation = List{"task"}

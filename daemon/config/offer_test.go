@@ -9,7 +9,7 @@ import (
 func TestAnOfferIsARule(t *testing.T) {
 	for text, want := range map[string]string{
 		"mcp:files":           "mcp: files, files/**",
-		"mcp:files/read_file": "mcp: files, files/read_file (server/discover, initialize, ping, notifications/**, tools/list, tools/call)",
+		"mcp:files/read_file": "mcp: files/read_file (tools/call)",
 		"rpc:orders.find":     "rpc: orders.find (call)",
 		"a2a:planner":         "a2a: planner, planner/** (task)",
 		"a2a:planner/plan":    "a2a: planner/plan (task)",

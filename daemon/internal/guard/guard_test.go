@@ -61,6 +61,19 @@ func TestARuleForAToolImpliesTheSession(t *testing.T) {
 			[]string{"tools/call files/read_file", "initialize files", "ping files", "notifications/initialized files", "server/discover files", "tools/list files"},
 			[]string{"tools/call files/write", "resources/read files", "prompts/list files", "initialize other", "tools/list filesystem", "initialize file", "logging/setLevel files"},
 		},
+		"the tasks that the tools start": {
+			config.AccessRule{Operation: config.List{"tools/call"}, Name: config.List{"files/read*"}},
+			[]string{"tasks/get files", "tasks/update files", "tasks/cancel files", "tasks/result files", "tasks/list files", "subscriptions/listen files"},
+			[]string{"tasks/get other", "tasks/other files", "resources/subscribe files"},
+		},
+		"tasks of tools of a partner's server": {
+			config.AccessRule{Name: config.List{"east/files/read"}},
+			[]string{"tasks/get east/files", "subscriptions/listen east/files"}, []string{"tasks/get east/other", "tasks/get files"},
+		},
+		"no tasks without tools": {
+			config.AccessRule{Operation: config.List{"prompts/get", "resources/read"}, Name: config.List{"files"}},
+			[]string{"prompts/list files"}, []string{"tasks/get files", "subscriptions/listen files"},
+		},
 		"a tool of a partner's server": {
 			config.AccessRule{Profile: config.List{"mcp"}, Operation: config.List{"tools/*"}, Name: config.List{"east/files/read"}},
 			[]string{"tools/call east/files/read", "initialize east/files", "tools/list east/files"},

@@ -4,19 +4,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/access"
 )
 
-// lists are the lists in which a client of MCP finds the names of a use.
-var lists = map[string][]string{
-	"tools/call":     {"tools/list"},
+// session are patterns of the operations that a client of MCP needs for a session with a server.
+var session = []string{"server/discover", "initialize", "ping", "notifications/**"}
+
+// needs are the further operations that a client of MCP needs for a use: the lists in which it finds the
+// names, and those on the tasks that the use starts. A task belongs to its caller, and the rules for
+// the tool decide about it too; a subscription gets what the identity may see.
+var needs = map[string][]string{
+	"tools/call":     {"tools/list", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list", "subscriptions/listen"},
 	"prompts/get":    {"prompts/list"},
 	"resources/read": {"resources/list", "resources/templates/list"},
 }
 
-// implySession adds to a rule the operations that a client of MCP needs before the rule has an effect: those
-// of a session with the server, and the lists of its names. The answers to lists have only names that
+// implySession adds to a rule the operations that a client of MCP needs for the rule to have its effect: those
+// of a session with the server, and those in needs. The answers to lists have only names that
 // the identity may use.
 func implySession(r *access.Rule) error {
 	profiles, err := access.NewNames(r.Profile)
@@ -30,7 +34,7 @@ func implySession(r *access.Rule) error {
 	if len(r.Profile) > 0 && !profiles.Match("mcp") || len(r.Name) == 0 && len(r.Operation) == 0 {
 		return nil
 	}
-	for use, found := range lists {
+	for use, more := range needs {
 		if len(r.Operation) > 0 && !operations.Match(use) {
 			continue
 		}
@@ -41,7 +45,7 @@ func implySession(r *access.Rule) error {
 		if len(names) == 0 && len(r.Name) > 0 {
 			continue // it names no tool
 		}
-		r.Implied = append(r.Implied, access.Implied{Operation: slices.Concat(config.SessionOperations, found), Name: names})
+		r.Implied = append(r.Implied, access.Implied{Operation: slices.Concat(session, more), Name: names})
 	}
 	slices.SortFunc(r.Implied, func(a, b access.Implied) int { return slices.Compare(a.Operation, b.Operation) })
 	return nil
