@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,6 +119,39 @@ func TestAPartnerIsKeptOutAlthoughTheConfigurationIsFaulty(t *testing.T) {
 		t.Errorf("%+v", answer)
 	}
 	b.configure(func(text string) string { return strings.Replace(text, "nonsense: 1\n", "", 1) })
+	b.reloaded()
+	a.connected("b")
+}
+
+// A refused entry takes away no rights and gives none; to keep out a partner that there is does not wait for
+// its correction.
+func TestNothingOfARefusedPartnerEntryIsInForce(t *testing.T) {
+	t.Parallel()
+	b, a := filed(t, "")
+	evil := open(t, "evil", "")
+	takes := func(more string) {
+		t.Helper()
+		b.writes("thief", fmt.Sprintf("identity: %q\ntrust: [%q]\nnamed_only: true\n%s", "spiffe://b.example/agent", evil.ca(), more))
+		answer := b.reloads()
+		if len(answer.Problems) != 1 || !strings.Contains(answer.Problems[0], "partners.thief.identity") {
+			t.Errorf("%q: problems %q", more, answer.Problems)
+		}
+		if len(answer.Changed) > 0 {
+			t.Errorf("%q: taken up %q", more, answer.Changed)
+		}
+	}
+	for _, more := range []string{"", "state: suspended\n", "valid_until: 2020-01-01\n", "allow: [{profile: rpc}]\n"} {
+		takes(more)
+	}
+
+	b.writes("a", own(a, "state: suspended\n"))
+	if answer := b.reloads(); len(answer.Problems) != 1 || !slices.Equal(answer.Changed, []string{"access.deny"}) {
+		t.Errorf("a partner is suspended beside a refused one: %+v", answer)
+	}
+	a.until("the end of the link", func() bool { return !a.up("b") })
+
+	b.writes("a", own(a, ""))
+	b.writes("thief", "")
 	b.reloaded()
 	a.connected("b")
 }

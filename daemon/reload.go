@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -146,7 +147,8 @@ func (r *reloader) reload(all bool) Reloaded {
 	}
 	ready, refused := r.prepare(all)
 	ready, clashing := r.compatible(ready)
-	for _, err := range slices.Concat(refused, clashing) {
+	ready, unruly := r.admit(ready)
+	for _, err := range slices.Concat(refused, clashing, unruly) {
 		problems = append(problems, err.Error())
 	}
 	r.take(ready)
@@ -275,6 +277,30 @@ func (r *reloader) clash(ready []candidate) error {
 		}
 	}
 	return errors.Join(c.Clashes(), identity.NotSelf(c.Partners, own))
+}
+
+// admit prepares the access rules again if the section of the partners was refused. The rules contain rights
+// and denials of partners, but none of a refused entry.
+func (r *reloader) admit(ready []candidate) (fit []candidate, refused []error) {
+	partners := r.running.Load().Partners
+	for i := range ready {
+		if ready[i].has("partners") {
+			partners = ready[i].config.Partners
+		}
+	}
+	at := slices.IndexFunc(ready, func(c candidate) bool { return c.has("access") })
+	if at < 0 || reflect.DeepEqual(partners, r.latest.Partners) {
+		return ready, nil
+	}
+	s, running := ready[at].section, r.running.Load()
+	c := running.With(r.latest.Admitting(partners), s.Keys...)
+	change, err := s.Prepare(c)
+	if err != nil {
+		r.refuse(&ready[at], err)
+		return slices.Delete(ready, at, at+1), []error{err}
+	}
+	ready[at] = candidate{s, change, c, len(config.Changed(running, c)) > 0}
+	return ready, nil
 }
 
 // take applies candidates.

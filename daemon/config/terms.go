@@ -150,6 +150,24 @@ func (c *Config) admit() {
 	c.Access.Deny = append(c.Access.Deny, timed...)
 }
 
+// Admitting returns a copy of c with other partners. Its access rules have the rights and denials of these,
+// and none of the partners of c. A partner that c suspends or revokes under the same identity is kept out in both.
+func (c *Config) Admitting(partners Partners) *Config {
+	out := *c
+	out.Partners = maps.Clone(partners)
+	for name, one := range out.Partners {
+		if now, ok := c.Partners[name]; ok && now.Identity == one.Identity && now.KeptOut() {
+			one.State = now.State
+			out.Partners[name] = one
+		}
+	}
+	out.Access.Rules = slices.DeleteFunc(slices.Clone(c.Access.Rules), func(r AccessRule) bool { return r.Key != "" })
+	out.Access.Deny = slices.DeleteFunc(slices.Clone(c.Access.Deny), func(d Denial) bool { return d.Key != "" })
+	out.Access.Named = nil
+	out.admit()
+	return &out
+}
+
 // KeptOut reports whether a partner is suspended or revoked.
 func (p Partner) KeptOut() bool { return p.State == StateSuspended || p.State == StateRevoked }
 
