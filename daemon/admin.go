@@ -144,7 +144,7 @@ func newAdmin(d *daemon) *paths {
 		defer cancel()
 		list, ok := d.partners.Directory().PinnedTools(ctx, r.PathValue("name"))
 		if !ok {
-			say(w, http.StatusServiceUnavailable, "not all tools of this partner can be read now: swpd status shows its link; the partner may still be starting its servers, so try again")
+			say(w, http.StatusServiceUnavailable, "the tools of this partner cannot be read now: swpd status shows its link; the partner may still be starting its servers, so try again")
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

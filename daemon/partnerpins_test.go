@@ -143,6 +143,21 @@ func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
 	}
 }
 
+// A server of a partner that cannot be read is named, and hides no tools of others.
+func TestABrokenServerOfAPartnerHidesNoToolsFromPins(t *testing.T) {
+	t.Parallel()
+	b, a := filed(t, strings.Replace(listing(t, "looks"), "servers:\n", "servers:\n    down: {url: 'http://127.0.0.1:1/mcp'}\n", 1))
+	seen := a.tools("b")
+	if down := seen["down/"]; len(seen) != 3 || down.State != ToolUnread || down.Why == "" || seen["modern/look"].State != ToolUnpinned || seen["modern/look"].Digest == "" {
+		t.Fatalf("%+v", seen)
+	}
+	a.writes("b", own(b, fmt.Sprintf("pinned: {modern/look: %q, modern/no: %q, down/x: %q}\n", seen["modern/look"].Digest, seen["modern/look"].Digest, seen["modern/look"].Digest), b.addrs[0]))
+	a.reloaded()
+	if seen = a.tools("b"); seen["modern/look"].State != ToolPinned || seen["down/x"].State != ToolUnread || seen["modern/no"].State != ToolGone {
+		t.Errorf("%+v", seen)
+	}
+}
+
 func TestAChangedToolIsShownDuringTheSession(t *testing.T) {
 	t.Parallel()
 	b, a := filed(t, listing(t, "looks"))

@@ -17,6 +17,7 @@ const (
 	ToolPinned   = partners.Pinned
 	ToolChanged  = partners.Changed
 	ToolGone     = partners.Gone
+	ToolUnread   = partners.Unread
 )
 
 // Transfer exports or imports the store of a configuration, or computes its digest.

@@ -241,7 +241,7 @@ func (l *Link) listTools(ctx context.Context, up *Up) bool {
 		}
 		tools = append(tools, tool)
 	}
-	listed := listedTools{digests(tools), len(unread) > 0}
+	listed := listedTools{digests(tools), unread, len(unread) > 0}
 	l.mu.Lock()
 	if up != l.tools.of { // what was met before may be over
 		l.met = nil

@@ -312,7 +312,8 @@ func (d *Directory) Withholds(partner, tool string) bool {
 // listedTools are the tools that a partner has listed.
 type listedTools struct {
 	digest  map[string]string // by tool_id; never modified
-	partial bool              // the partner could not read all of its servers
+	unread  []tooldisc.Unread // the servers that the partner could not read
+	partial bool              // there are such servers
 }
 
 // Maximum ages of lists other than listEvery: of one that is not complete, and of one that is
@@ -347,24 +348,27 @@ const (
 	Pinned   PinState = "pinned"
 	Changed  PinState = "changed" // the partner lists another descriptor than the pinned one
 	Gone     PinState = "gone"    // pinned, and not listed
+	Unread   PinState = "unread"  // the partner cannot read the server now
 )
 
-// PinnedTool is a tool of a partner.
+// PinnedTool is a tool of a partner, or a server of it that is Unread, whose name ends with a slash.
 type PinnedTool struct {
 	Tool   string   `json:"tool"`
 	State  PinState `json:"state"`
 	Digest string   `json:"digest,omitempty"` // of the listed descriptor
+	Why    string   `json:"why,omitempty"`    // it is Unread
 }
 
-// PinnedTools returns the tools of a partner that are listed now or pinned, by name. It reports
-// false while not all can be read, or if there is no such partner.
+// PinnedTools returns the tools of a partner that are listed now or pinned, by name, and after them the
+// servers that the partner cannot read. It reports false while no list can be read, or if there is no
+// such partner.
 func (d *Directory) PinnedTools(ctx context.Context, partner string) (list []PinnedTool, ok bool) {
 	l := d.find(partner)
 	if l == nil {
 		return nil, false
 	}
 	listed, ok := l.toolDigests(ctx, shownAge)
-	if !ok || listed.partial {
+	if !ok {
 		return nil, false
 	}
 	pins := l.pinned()
@@ -381,6 +385,8 @@ func (d *Directory) PinnedTools(ctx context.Context, partner string) (list []Pin
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		one := PinnedTool{Tool: strings.ToValidUTF8(id, "\uFFFD"), State: Unpinned, Digest: now[id]}
 		switch pin, is := pins[id]; {
+		case now[id] == "" && listed.away(id) != nil:
+			one.State, one.Why = Unread, listed.away(id).Reason
 		case is && now[id] == "":
 			one.State = Gone
 		case is && pin != now[id]:
@@ -390,5 +396,18 @@ func (d *Directory) PinnedTools(ctx context.Context, partner string) (list []Pin
 		}
 		list = append(list, one)
 	}
+	for _, u := range listed.unread {
+		list = append(list, PinnedTool{Tool: cmp.Or(u.Name, "…") + "/", State: Unread, Why: u.Reason})
+	}
 	return list, true
+}
+
+// away returns the server of a tool if the partner could not read it, else nil.
+func (l *listedTools) away(tool string) *tooldisc.Unread {
+	for i, u := range l.unread {
+		if u.Name == "" || strings.HasPrefix(tool, u.Name+"/") {
+			return &l.unread[i]
+		}
+	}
+	return nil
 }

@@ -475,6 +475,7 @@ const (
 	Pinned   = partner.Pinned
 	Changed  = partner.Changed
 	Gone     = partner.Gone
+	Unread   = partner.Unread
 )
 
 // Status is the state of a link and of the queue for the partner.

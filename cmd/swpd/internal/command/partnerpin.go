@@ -1,12 +1,14 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -27,7 +29,11 @@ have changed since, or are gone. With --accept, pin a tool by the digest of its 
 name, description and schema. While tools of a partner are pinned, calls of others, and of tools
 that have changed, are refused before they are sent. The last pin is not removed by this command.
 
-Exit codes: 0; 1 if a pinned tool has changed or is gone, or if the tools cannot be read.`,
+A server that the partner cannot read now is named as unread, with the reason, and so are the pinned
+tools of it. They keep their pins; the tools of other servers can be accepted.
+
+Exit codes: 0; 1 if a pinned tool has changed or is gone, or if not all tools that are listed, or
+that --all is to pin, can be read.`,
 		Example: `  swpd partner pin acme --config swpd.yaml
   swpd partner pin acme --config swpd.yaml --accept files/read_file --accept files/list
   swpd partner pin acme --config swpd.yaml --all`,
@@ -67,7 +73,10 @@ Exit codes: 0; 1 if a pinned tool has changed or is gone, or if the tools cannot
 			return &exitError{exitUsage, err}
 		}
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "partner %s has %s\n", name, plain.Count(len(pins), "pinned tool"))
-		return p.tell(cmd.OutOrStdout())
+		if err := p.tell(cmd.OutOrStdout()); err != nil || !*all {
+			return err
+		}
+		return unread(cmd.ErrOrStderr(), tools)
 	}
 	return cmd
 }
@@ -88,6 +97,17 @@ const (
 	toolsWait = 10 * time.Second
 )
 
+// unread names the servers whose tools could not be read. It fails if there are any.
+func unread(out io.Writer, tools []daemon.PinnedTool) (err error) {
+	for _, t := range tools {
+		if t.State == daemon.ToolUnread {
+			_, _ = fmt.Fprintf(out, "swpd: not pinned now: %s cannot be read: %s\n", cli.Field(t.Tool), cli.Field(t.Why))
+			err = errNo
+		}
+	}
+	return err
+}
+
 // pinned returns the pins after the acceptance of tools.
 func pinned(pins map[string]string, tools []daemon.PinnedTool, accept []string, all bool) (map[string]string, error) {
 	next := maps.Clone(pins)
@@ -97,14 +117,16 @@ func pinned(pins map[string]string, tools []daemon.PinnedTool, accept []string, 
 	known := make(map[string]daemon.PinnedTool)
 	for _, t := range tools {
 		known[t.Tool] = t
-		if all {
+		if all && t.State != daemon.ToolUnread {
 			accept = append(accept, t.Tool)
 		}
 	}
 	for _, tool := range accept {
 		switch t, ok := known[tool]; {
 		case !ok:
-			return nil, cli.Usagef("--accept: the partner lists no tool %.200q", tool)
+			return nil, cli.Usagef("--accept: the partner lists no tool %.200q%s", tool, besides(tools))
+		case t.State == daemon.ToolUnread:
+			return nil, cli.Usagef("--accept: %.200q cannot be read now: %s", tool, t.Why)
 		case t.State == daemon.ToolGone:
 			delete(next, tool)
 		default:
@@ -117,14 +139,28 @@ func pinned(pins map[string]string, tools []daemon.PinnedTool, accept []string, 
 	return next, nil
 }
 
+// besides names the servers with unread tools, after a beginning; empty without such servers.
+func besides(tools []daemon.PinnedTool) string {
+	var names []string
+	for _, t := range tools {
+		if server, ok := strings.CutSuffix(t.Tool, "/"); ok && t.State == daemon.ToolUnread {
+			names = append(names, server)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it cannot read the servers " + strings.Join(names, ", ") + " now"
+}
+
 func printTools(out io.Writer, tools []daemon.PinnedTool, asJSON bool) error {
 	var wrong error
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, t := range tools {
-		if t.State == daemon.ToolChanged || t.State == daemon.ToolGone {
+		if t.State != daemon.ToolPinned && t.State != daemon.ToolUnpinned {
 			wrong = errNo
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", cli.Field(t.Tool), t.State, t.Digest)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", cli.Field(t.Tool), t.State, cmp.Or(t.Digest, cli.Field(t.Why)))
 	}
 	err := w.Flush
 	if asJSON {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -8,6 +9,38 @@ import (
 )
 
 func TestPinsAreNotRemovedWithTheLastTool(t *testing.T) {
+// A server that cannot be read hides no others.
+func TestToolsArePinnedBesideAServerThatCannotBeRead(t *testing.T) {
+	tools := []daemon.PinnedTool{
+		{Tool: "hangs/kept", State: daemon.ToolUnread, Why: "it does not answer"}, {Tool: "s/new", Digest: "sha256:1", State: daemon.ToolUnpinned},
+		{Tool: "hangs/", State: daemon.ToolUnread, Why: "it does not answer"},
+	}
+	pins := map[string]string{"hangs/kept": "sha256:0"}
+	for name, next := range map[string]func() (map[string]string, error){
+		"by name": func() (map[string]string, error) { return pinned(pins, tools, []string{"s/new"}, false) },
+		"all":     func() (map[string]string, error) { return pinned(pins, tools, nil, true) },
+	} {
+		if got, err := next(); err != nil || len(got) != 2 || got["s/new"] != "sha256:1" || got["hangs/kept"] != "sha256:0" {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for tool, want := range map[string]string{"hangs/kept": "cannot be read now: it does not answer", "hangs/other": "it cannot read the servers hangs now"} {
+		if _, err := pinned(pins, tools, []string{tool}, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", tool, err)
+		}
+	}
+	var out, told strings.Builder
+	if err := printTools(&out, tools, false); !errors.Is(err, errNo) || !strings.Contains(out.String(), "hangs/") || !strings.Contains(out.String(), "it does not answer") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	if err := unread(&told, tools); !errors.Is(err, errNo) || !strings.Contains(told.String(), "hangs/ cannot be read: it does not answer") {
+		t.Errorf("%v: %s", err, told.String())
+	}
+	if err := unread(&told, tools[1:2]); err != nil {
+		t.Error(err)
+	}
+}
+
 	gone := []daemon.PinnedTool{{Tool: "s/old", State: daemon.ToolGone}}
 	pins := map[string]string{"s/old": "sha256:0"}
 	for name, try := range map[string]func() (map[string]string, error){
