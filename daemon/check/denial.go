@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type Denial struct {
 	Partner  string `json:"refused_by,omitempty"` // its name here
 	Endpoint string `json:"endpoint,omitempty"`   // the endpoint that refused, according to the answer
 	Told     string `json:"told,omitempty"`       // how the partner knows the caller, such as a pseudonym
+
+	// Why is the reason that the line gives for a denial by something else than the rules.
+	Why string `json:"why,omitempty"`
 
 	// Kept says that the peer was not admitted at all.
 	Kept bool `json:"not_let_in,omitempty"`
@@ -69,6 +73,7 @@ func ReadDenial(line string) (*Denial, error) {
 		Code      string `json:"err_code"`
 		Error     string `json:"error"`
 		Do        string `json:"do"`
+		Why       string `json:"why"`
 	}
 	if err := json.Unmarshal([]byte("{"+object), &in); err != nil {
 		return nil, fmt.Errorf("not a line of the log: %w", err)
@@ -82,6 +87,7 @@ func ReadDenial(line string) (*Denial, error) {
 	d := &Denial{Time: in.TS, Question: Question{in.Peer, in.Profile, in.Operation, in.Name}}
 	switch {
 	case in.Msg == msgDenied && in.Peer != "":
+		d.Why = in.Why
 	case in.Msg == msgEvent && in.Reason == "denied":
 		d.Kept = true
 	case in.Msg == msgEvent && in.Do != "":
@@ -130,6 +136,12 @@ func ExplainDenial(c *config.Config, d *Denial) (*Explanation, error) {
 	}
 	e.Answer = a
 	switch {
+	case a.Allowed && d.Why != "":
+		a.Allowed, a.Barred = false, d.Why
+		e.Do = "The rules allow it; the line gives the reason of the denial."
+		if a.Pinned != "" {
+			e.Do = "The tool differs from its pin, unless it was accepted since: " + a.repin(cmp.Or(c.Source, "FILE")) + "."
+		}
 	case a.Allowed:
 		e.Do = "The rules allow it now. If it is denied still, run swpd reload; if that was done, another swpd wrote the line."
 	case a.Barred != "":

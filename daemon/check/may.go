@@ -56,6 +56,10 @@ type Answer struct {
 	// Allow is YAML for an entry that would allow this and nothing else. It is empty if the
 	// request is allowed, if no pattern can express the name, and if the name does not
 	// exist.
+	// Pinned is the tool of Partner whose pin decides as well; empty: none. The configuration does not
+	// tell whether the partner lists the tool as it was pinned: see Drifted.
+	Pinned string `json:"pinned,omitempty"`
+
 	Allow string `json:"allow,omitempty"`
 
 	// AllowClient is YAML for an entry that would allow everything that an MCP client needs
@@ -128,10 +132,25 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 	a.suggest(policy)
 	return a, nil
 }
+	if a.Partner != nil && a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && len(c.Partners[a.Partner.Name].Pinned) > 0 {
+		a.Pinned = a.Partner.Question.Name
+	}
 
 // barred returns the reason that the entry of a partner has against a request; empty if it has
 // none.
 func (a *Answer) barred(c *config.Config, now time.Time) string {
+// Drifted makes the answer no, because the partner lists the pinned tool with another descriptor now, or no
+// more. file is the configuration, for the remedy.
+func (a *Answer) Drifted(file string) {
+	a.Allowed, a.Barred = false, "the partner lists the pinned tool with another descriptor now, or no more, so the call is refused; "+a.repin(file)
+}
+
+// repin returns the commands that show and accept a pinned tool.
+func (a *Answer) repin(file string) string {
+	of := "swpd partner pin " + plain.Word(a.Partner.Name) + " --config " + plain.Word(file)
+	return fmt.Sprintf("see it by %s, and accept it by %s --accept %s", of, of, plain.Word(a.Pinned))
+}
+
 	if a.Partner == nil {
 		return ""
 	}

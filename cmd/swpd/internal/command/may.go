@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/slimwire/swp/cmd/internal/cli"
+	"github.com/slimwire/swp/daemon"
 	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 )
@@ -38,6 +39,9 @@ func answerMay(out io.Writer, c *config.Config, by basis, as string, args []stri
 	if err != nil {
 		return &exitError{exitUsage, fmt.Errorf("check --may: %w", err)}
 	}
+	if a.Allowed && a.Pinned != "" {
+		askPin(by.Config, a)
+	}
 	if asJSON {
 		err = printJSON(out, struct {
 			basis
@@ -53,6 +57,26 @@ func answerMay(out io.Writer, c *config.Config, by basis, as string, args []stri
 		err = errNo
 	}
 	return err
+}
+
+// askPin asks the swpd that runs with a configuration whether the partner lists the pinned tool of an answer as
+// it was pinned.
+func askPin(file string, a *check.Answer) {
+	_, s, err := askStatus(new(server), file)
+	if err == nil {
+		judgePin(file, s, a)
+		return
+	}
+	a.Notes = append(a.Notes, fmt.Sprintf("the tool is pinned, and no swpd that runs says whether the partner lists it as it was pinned; once one runs, ask swpd partner pin %s", a.Partner.Name))
+}
+
+// judgePin makes the answer no if the partner lists the pinned tool otherwise.
+func judgePin(file string, s *daemon.Status, a *check.Answer) {
+	for i := range s.Partners {
+		if one := &s.Partners[i]; one.Name == a.Partner.Name && slices.Contains(one.Drifted, a.Pinned) {
+			a.Drifted(file)
+		}
+	}
 }
 
 // printAnswer prints an answer in rows of two columns.

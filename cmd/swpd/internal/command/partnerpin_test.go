@@ -1,14 +1,15 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/check"
 )
 
-func TestPinsAreNotRemovedWithTheLastTool(t *testing.T) {
 // A server that cannot be read hides no others.
 func TestToolsArePinnedBesideAServerThatCannotBeRead(t *testing.T) {
 	tools := []daemon.PinnedTool{
@@ -41,6 +42,7 @@ func TestToolsArePinnedBesideAServerThatCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestPinsAreNotRemovedWithTheLastTool(t *testing.T) {
 	gone := []daemon.PinnedTool{{Tool: "s/old", State: daemon.ToolGone}}
 	pins := map[string]string{"s/old": "sha256:0"}
 	for name, try := range map[string]func() (map[string]string, error){
@@ -55,5 +57,19 @@ func TestToolsArePinnedBesideAServerThatCannotBeRead(t *testing.T) {
 	next, err := pinned(pins, append(gone, daemon.PinnedTool{Tool: "s/new", Digest: "sha256:1"}), nil, true)
 	if err != nil || len(next) != 1 || next["s/new"] != "sha256:1" {
 		t.Errorf("%v, %v", next, err)
+	}
+}
+
+func TestTheAnswerIsNoWhileAPinnedToolDiffers(t *testing.T) {
+	var s daemon.Status
+	if err := json.Unmarshal([]byte(`{"partners":[{"name":"west","drifted":["m/echo"]},{"name":"east","drifted":["m/echo"]}]}`), &s); err != nil {
+		t.Fatal(err)
+	}
+	for tool, want := range map[string]bool{"m/echo": false, "m/other": true} {
+		a := &check.Answer{Allowed: true, Pinned: tool, Partner: &check.AtPartner{Name: "east"}}
+		judgePin("swpd.yaml", &s, a)
+		if a.Allowed != want || !want && !strings.Contains(a.Barred, "swpd partner pin east --config swpd.yaml --accept m/echo") {
+			t.Errorf("%s: %v %q", tool, a.Allowed, a.Barred)
+		}
 	}
 }
