@@ -23,7 +23,7 @@ import (
 // servers to list them.
 const toolsPatience = profiles.PageWait
 
-// claimPatience is how long the data of an identity is searched.
+// claimPatience is how long the data of an identity, or names, are searched.
 const claimPatience = 10 * time.Second
 
 // admin is the listener for local administration, if it is configured, with a socket in the data directory for
@@ -160,6 +160,21 @@ func newAdmin(d *daemon) *paths {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(claim)
+	})
+	mux.HandleFunc("GET /names", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), claimPatience)
+		defer cancel()
+		found := make(map[string]map[string][]string)
+		for _, prefix := range r.URL.Query()["prefix"] {
+			names, err := d.state.Named(ctx, prefix)
+			if err != nil {
+				say(w, http.StatusServiceUnavailable, err.Error())
+				return
+			}
+			found[prefix] = names
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(found)
 	})
 	mux.Handle("POST /backup", d.admin.backups.handler(d))
 	addPage(mux, d)

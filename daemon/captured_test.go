@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +64,10 @@ func TestAPartnerThatCapturesLocalNamesIsReported(t *testing.T) {
 	a.trusting("b", b, b.addrs[0])
 	reported()
 	checked(t, a, []string{"stored names were not compared with those of partners: swpd uses "})
+	var stored map[string]map[string][]string
+	if _, body := a.get("/names?prefix=b/&prefix=none/"); json.Unmarshal([]byte(body), &stored) != nil || len(stored) != 2 || len(stored["none/"]["artifact_id"]) != 0 || !slices.Contains(stored["b/"]["relay topic"], "b/u") {
+		t.Errorf("stored names: %s", body)
+	}
 	if err := a.end(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,12 @@ const (
 	ToolUnread   = partners.Unread
 )
 
+// NamesIn returns the names in the closed store of a configuration that have each of several prefixes, by
+// their kind, as the answer to GET /names does.
+func NamesIn(ctx context.Context, c *config.Config, prefixes []string) (map[string]map[string][]string, error) {
+	return storage.NamedIn(ctx, c, prefixes)
+}
+
 // Transfer exports or imports the store of a configuration, or computes its digest.
 type Transfer = storage.Transfer
 

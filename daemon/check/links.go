@@ -12,7 +12,6 @@ import (
 	"github.com/slimwire/swp/daemon/internal/fronts"
 	"github.com/slimwire/swp/daemon/internal/guard"
 	"github.com/slimwire/swp/daemon/internal/identity"
-	"github.com/slimwire/swp/daemon/internal/storage"
 	"github.com/slimwire/swp/internal/access"
 	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/profiles"
@@ -65,9 +64,9 @@ func reachable() (names []string) {
 	return names
 }
 
-func (p *Plan) partners(c *config.Config, policy *access.Policy) {
+func (p *Plan) partners(c *config.Config, policy *access.Policy, names StoredNames) {
 	p.Warnings = append(p.Warnings, c.Partners.Terms(time.Now())...)
-	stored := p.stored(c)
+	stored := p.stored(c, names)
 	for _, name := range slices.Sorted(maps.Keys(c.Partners)) {
 		conf := c.Partners[name]
 		one := PlanPartner{
@@ -136,7 +135,7 @@ func some(list []string) string {
 }
 
 // stored returns the stored names that begin with those of partners, by the name and kind.
-func (p *Plan) stored(c *config.Config) map[string]map[string][]string {
+func (p *Plan) stored(c *config.Config, names StoredNames) map[string]map[string][]string {
 	prefixes := make([]string, 0, len(c.Partners))
 	for name := range c.Partners {
 		prefixes = append(prefixes, name+"/")
@@ -146,7 +145,7 @@ func (p *Plan) stored(c *config.Config) map[string]map[string][]string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
-	found, err := storage.NamedIn(ctx, c, prefixes)
+	found, err := names(ctx, c, prefixes)
 	if err != nil {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("data: stored names were not compared with those of partners: %v", err))
 	}

@@ -4,6 +4,7 @@ package check
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,7 +117,13 @@ type PlanName struct {
 
 // Read reads everything that a configuration names, as daemon.Run would, but does not
 // listen, start or create anything. The error is the one with which daemon.Run would fail.
-func Read(c *config.Config) (*Plan, error) {
+func Read(c *config.Config) (*Plan, error) { return ReadBeside(c, storage.NamedIn) }
+
+// StoredNames returns the stored names with each of several prefixes, by their kind.
+type StoredNames func(ctx context.Context, c *config.Config, prefixes []string) (map[string]map[string][]string, error)
+
+// ReadBeside is Read where stored finds the names in the store, which a running swpd may have open.
+func ReadBeside(c *config.Config, stored StoredNames) (*Plan, error) {
 	p := &Plan{
 		Config: c.Source, Trust: c.Trust.CA, Admin: c.Admin.Address, Health: c.Health, Metrics: c.Metrics.Address, Freshness: c.Freshness.Owner, Open: all.Open(),
 		Store: storage.Describe(c), Listeners: []PlanListen{}, Servers: []PlanServer{},
@@ -197,7 +204,7 @@ func Read(c *config.Config) (*Plan, error) {
 	if err := p.slip(c); err != nil {
 		return nil, err
 	}
-	p.partners(c, policy)
+	p.partners(c, policy, stored)
 	if err := p.http(c, policy); err != nil {
 		return nil, err
 	}

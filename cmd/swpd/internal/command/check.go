@@ -103,7 +103,7 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 			}
 			return printPermissions(cmd.OutOrStdout(), p, by, addressHere(c))
 		}
-		plan, err := check.Read(c)
+		plan, err := check.ReadBeside(c, storedNames(*file))
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/slimwire/swp/daemon"
+	"github.com/slimwire/swp/daemon/check"
 	"github.com/slimwire/swp/daemon/config"
 )
 
@@ -31,6 +32,20 @@ func (o *ownership) owns(identity string, vouchers []string) bool {
 		return false
 	}
 	return claim.Foreign(vouchers) && (claim.Recorded || !o.configured)
+}
+
+// storedNames implements check.StoredNames: it asks the swpd that runs with a configuration in file, or reads the
+// closed store.
+func storedNames(file string) check.StoredNames {
+	return func(ctx context.Context, c *config.Config, prefixes []string) (found map[string]map[string][]string, err error) {
+		if file != "" {
+			if admin, err := askActive(new(server), file); err == nil {
+				err = admin.put(ctx, http.MethodGet, "/names?"+url.Values{"prefix": prefixes}.Encode(), "", nil, &found)
+				return found, err
+			}
+		}
+		return daemon.NamesIn(ctx, c, prefixes)
+	}
 }
 
 func (o *ownership) claim(identity string) (claim daemon.Claim, err error) {
