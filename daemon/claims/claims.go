@@ -78,6 +78,27 @@ func (r *Registry) Refuse(p *Partner) error {
 	return nil
 }
 
+// Foresee returns why no partner with a name may have an identity, or else a condition for the authorities
+// of the partner, which are not known yet; empty if any will do.
+func (r *Registry) Foresee(name, identity string) (condition string, err error) {
+	if identity == r.Self && r.Self != "" {
+		return "", r.Refuse(&Partner{Name: name, Identity: identity})
+	}
+	if d := domain(r.Self); d != "" && d == domain(identity) {
+		return fmt.Sprintf("%s is in the trust domain of this endpoint, so the reply is accepted only if the authorities of the partner are of trust.ca", identity), nil
+	}
+	d := transport.TrustDomain(identity)
+	for i := range r.Partners {
+		if other := &r.Partners[i]; d != "" && other.Name != name && transport.TrustDomain(other.Identity) == d {
+			return fmt.Sprintf("%s is in the trust domain of the partner %s, so the reply is accepted only with the same authorities", identity, other.Name), nil
+		}
+	}
+	if r.Owns != nil && r.Owns(identity, nil) {
+		return fmt.Sprintf("%s owns data here, so the reply is accepted only with --owns-data, and the partner gets that data", identity), nil
+	}
+	return "", nil
+}
+
 // Known returns who vouches for the partners with an identity.
 func (r *Registry) Known(identity string) (vouchers []string) {
 	for i := range r.Partners {

@@ -154,6 +154,9 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 			if err := p.tryOffers(name, *who, offers); err != nil {
 				return err
 			}
+			if err := p.foresee(cmd.ErrOrStderr(), name, *who); err != nil {
+				return err
+			}
 		}
 		if is {
 			*who = known.Identity
@@ -205,6 +208,30 @@ func (p *partners) tryOffers(name, identity string, offers []config.PartnerRule)
 	}
 	if err != nil {
 		return &exitError{exitUsage, err}
+	}
+	return nil
+}
+
+// foresee refuses an invitation that no endpoint can accept, and warns of the conditions for its reply. identity
+// may be empty.
+func (p *partners) foresee(warnings io.Writer, name, identity string) error {
+	if identity == "" {
+		return nil
+	}
+	names, err := check.Claims(p.conf, time.Now())
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	o := ownership{conf: p.conf, file: p.file}
+	names.Owns = o.owns
+	condition, err := names.Foresee(name, identity)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("--identity: %w", err)}
+	}
+	for _, text := range append(o.unknown, condition) {
+		if text != "" {
+			_, _ = fmt.Fprintf(warnings, "swpd: warning: %s\n", text)
+		}
 	}
 	return nil
 }
