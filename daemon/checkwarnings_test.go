@@ -103,3 +103,32 @@ func TestCheckWarnsOfCardsThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// Names that only the configuration can make are compared with it.
+func TestCheckWarnsOfNamesOfRulesThatNothingHas(t *testing.T) {
+	for name, row := range map[string]struct{ rule, more, want string }{
+		"an unknown method":           {"profile: rpc, operation: call, name: swp.pong", "", `"swp.pong" is nothing, because no method of swpd or of rpc.backends has this name, and neither has a partner; did you mean swp.ping?`},
+		"a method of swpd":            {"profile: rpc, operation: call, name: swp.ping", "", ""},
+		"a method of a backend":       {"profile: rpc, operation: call, name: [orders.find, orders.*]", "", ""},
+		"a method of a partner":       {"profile: rpc, operation: call, name: b/x", "", ""},
+		"an unknown agent":            {"profile: a2a, operation: task, name: bo/a2a/1.0/*", "", ""},
+		"an agent that nobody can be": {"profile: a2a, operation: task, name: planer/plan", "", `"planer/plan" is nothing, because none of a2a.workers, a2a.agents and teams has this name`},
+		"an agent that connects":      {"profile: a2a, operation: task, name: planer/plan", "  agents: [{identity: spiffe://a.example/x, agent_ids: planer}]\n", ""},
+		"kinds, agents and partners":  {"profile: a2a, operation: task, name: [report, planner/plan, planner, b/k]", "", ""},
+		"several profiles":            {"profile: [rpc, a2a], name: swp.pong", "", ""},
+	} {
+		warnings := warningsOf(t, `
+partners:
+  b: {identity: spiffe://b.example/swpd}
+rpc: {backends: {orders: {url: 'http://127.0.0.1:1/', methods: [orders.find]}}}
+a2a:
+  workers: {one: {kinds: [report], command: cat}}
+  agents: {planner: {url: 'http://127.0.0.1:1/'}}
+access:
+  rules: [{identity: spiffe://a.example/x, `+row.rule+`}]
+`+row.more, 0o600)
+		if row.want == "" && strings.Contains(warnings, "is nothing, because") || !strings.Contains(warnings, row.want) {
+			t.Errorf("%s: %s", name, warnings)
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/bridge/gate"
+	"github.com/slimwire/swp/internal/plain"
+	"github.com/slimwire/swp/profiles/all"
 )
 
 // idle warns of settings that take no effect.
@@ -58,6 +60,7 @@ func (p *Plan) idle(c *config.Config, now time.Time) {
 		if caller(key+".identity", rule.Identity) && len(rule.For) > 0 {
 			warn("%s.for: the rule is for nobody, because callers of the HTTP front do not ask for others", key)
 		}
+		p.unknown(c, key, rule)
 		if !slices.Equal(rule.Profile, config.List{"mcp"}) || len(c.MCP.Servers) == 0 {
 			continue // or the rules were written before the servers
 		}
@@ -81,4 +84,52 @@ func (p *Plan) idle(c *config.Config, now time.Time) {
 	if file, err := filepath.Abs(c.Source); err == nil && c.Store != config.StoreMemory && c.Source != "" && filepath.Dir(file) == filepath.Clean(c.Data) {
 		warn("data is the directory of %s; name one that holds nothing else, such as data", filepath.Base(c.Source))
 	}
+}
+
+// unknown warns of names of a rule that are nothing here, where the configuration says all names: of RPC
+// methods, and of agents, teams and kinds if no peer may use an agent_id.
+func (p *Plan) unknown(c *config.Config, key string, rule *config.AccessRule) {
+	var what, where string
+	var names []string
+	switch {
+	case slices.Equal(rule.Profile, config.List{"rpc"}):
+		what, where, names = "method", "no method of swpd or of rpc.backends", slices.Concat(methodsOf(c), ruledMethods(c))
+	case slices.Equal(rule.Profile, config.List{"a2a"}) && len(c.Access.Agents) == 0:
+		what, where, names = "agent", "none of a2a.workers, a2a.agents and teams", agentsOf(c)
+	default:
+		return
+	}
+	for _, name := range rule.Name {
+		first, _, deeper := strings.Cut(name, "/")
+		_, partner := c.Partners[first]
+		there := slices.Contains(names, name) || what == "agent" && slices.Contains(names, first)
+		if strings.Contains(name, "*") || deeper && partner || there {
+			continue
+		}
+		hint := ""
+		if best := plain.Meant(name, names); best != "" {
+			hint = "; did you mean " + best + "?"
+		}
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s.name: %.200q is nothing, because %s has this name, and neither has a partner%s", key, name, where, hint))
+	}
+}
+
+// ruledMethods returns the methods of all profiles.
+func ruledMethods(c *config.Config) (names []string) {
+	for _, p := range slices.Concat(all.Tables(), c.Profiles) {
+		for i := range p.Methods {
+			names = append(names, p.Methods[i].Name)
+		}
+	}
+	return names
+}
+
+// agentsOf returns the agents, the teams and the kinds of workers of a configuration.
+func agentsOf(c *config.Config) (names []string) {
+	names = slices.Concat(slices.Collect(maps.Keys(c.A2A.Agents)), slices.Collect(maps.Keys(c.Teams)))
+	for _, worker := range c.A2A.Workers {
+		names = append(names, worker.Kinds...)
+	}
+	slices.Sort(names)
+	return names
 }

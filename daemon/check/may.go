@@ -17,6 +17,9 @@ import (
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
+// AssertsNobody reports whether an identity belongs to a caller of the HTTP front. Such callers act for themselves alone.
+func AssertsNobody(identity string) bool { return guard.IsCaller(identity) }
+
 // Question is a question to the access rules.
 type Question struct {
 	Identity  string `json:"identity"`
@@ -53,13 +56,13 @@ type Answer struct {
 	// allows it; empty if it has none.
 	Barred string `json:"barred,omitempty"`
 
+	// Pinned is the tool of Partner if a pin decides as well. Only a running swpd knows whether the partner
+	// lists the tool unchanged: see Drifted.
+	Pinned string `json:"pinned,omitempty"`
+
 	// Allow is YAML for an entry that would allow this and nothing else. It is empty if the
 	// request is allowed, if no pattern can express the name, and if the name does not
 	// exist.
-	// Pinned is the tool of Partner whose pin decides as well; empty: none. The configuration does not
-	// tell whether the partner lists the tool as it was pinned: see Drifted.
-	Pinned string `json:"pinned,omitempty"`
-
 	Allow string `json:"allow,omitempty"`
 
 	// AllowClient is YAML for an entry that would allow everything that an MCP client needs
@@ -129,16 +132,13 @@ func answer(c *config.Config, q Question, note string) (*Answer, error) {
 		a.Allowed, a.Barred = false, why
 		return a, nil
 	}
-	a.suggest(policy)
-	return a, nil
-}
 	if a.Partner != nil && a.Profile == "mcp" && a.Operation == mcpmap.MethodToolsCall && len(c.Partners[a.Partner.Name].Pinned) > 0 {
 		a.Pinned = a.Partner.Question.Name
 	}
+	a.suggest(policy)
+	return a, nil
+}
 
-// barred returns the reason that the entry of a partner has against a request; empty if it has
-// none.
-func (a *Answer) barred(c *config.Config, now time.Time) string {
 // Drifted makes the answer no, because the partner lists the pinned tool with another descriptor now, or no
 // more. file is the configuration, for the remedy.
 func (a *Answer) Drifted(file string) {
@@ -151,6 +151,9 @@ func (a *Answer) repin(file string) string {
 	return fmt.Sprintf("see it by %s, and accept it by %s --accept %s", of, of, plain.Word(a.Pinned))
 }
 
+// barred returns the reason that the entry of a partner has against a request; empty if it has
+// none.
+func (a *Answer) barred(c *config.Config, now time.Time) string {
 	if a.Partner == nil {
 		return ""
 	}

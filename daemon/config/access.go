@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/daemon/devpki"
+	"github.com/slimwire/swp/internal/bridge/gate"
 	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles"
@@ -347,6 +348,10 @@ func checkIdentities(p *problems, key string, patterns List) {
 	}
 	checkNames(p, key, patterns)
 	for i, pattern := range patterns {
+		if callers := strings.HasPrefix(pattern, gate.Prefix) && !strings.HasPrefix(pattern, gate.Prefix+"//"); callers && strings.Contains(pattern, "*") {
+			p.addItem(key, i, "%.200q also matches callers of the HTTP front that are added later, and the anonymous one; name each caller, such as http:alice", pattern)
+			continue
+		}
 		if hint := crossesDomains(pattern); hint != "" {
 			p.addItem(key, i, "%.200q also matches identities of other trust domains; write %s", pattern, hint)
 		}

@@ -155,6 +155,8 @@ func onBehalf(as, caller string) (string, error) {
 		return as, nil
 	case as == "":
 		return "", errors.New("check --for: --as IDENTITY is missing")
+	case check.AssertsNobody(as):
+		return "", fmt.Errorf("check --for: %.200q is a caller of the HTTP front, which asserts nobody; ask --as %.200q alone, or --for it about the peer that asserts it", as, as)
 	}
 	return profiles.OnBehalf(as, caller), nil
 }
