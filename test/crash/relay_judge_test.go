@@ -116,6 +116,17 @@ func TestTheJudgeOfTheRelayFindsWhatIsWrong(t *testing.T) {
 			s.publish(5, 2, parcel{one.id, 1}, answerClash)
 			s.ask(9, one.id, acked)
 		}, ""},
+		"refused once too often": {func(s *script) {
+			ready(s)
+			refusedAlways := parcel{id: "one-x"}
+			s.publish(2, 1, refusedAlways, answerFresh)
+			for i := range maxAttempts + 1 {
+				s.get("c1", 3+float64(i), uint64(2+i), refusedAlways, didNack)
+			}
+			s.dead[refusedAlways.id] = grave{Dead: relay.Dead{Reason: relay.MaxAttempts, Attempts: maxAttempts, Topic: refusedAlways.topic(), Told: true}}
+			s.say("publisher", 50, entry{Op: 900, What: hadNotice, ID: refusedAlways.id, Text: string(relay.MaxAttempts)})
+			s.ask(60, refusedAlways.id, string(relay.DeadState))
+		}, "consumers saw 21 and 21 have to count"},
 		"lost": {func(s *script) { ready(s); s.publish(2, 1, one, answerFresh); s.ask(9, one.id, answerNone) }, "is lost"},
 		"lost, and known to be": {func(s *script) {
 			ready(s)
