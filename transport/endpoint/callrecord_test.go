@@ -386,3 +386,33 @@ func TestAMessageBesideTheAnswersIsRecordedByItsSender(t *testing.T) {
 		}
 	})
 }
+
+// A call of a message that its receiver takes for no exchange is recorded at neither end as one.
+func TestACallThatOpensNoExchangeIsNotRecorded(t *testing.T) {
+	overWire(t, func(t *testing.T, kind string) {
+		there, here := new(caller), new(idKeeper)
+		p := profile(func(_ context.Context, _ *profiles.Request, w profiles.Responder) error {
+			return w.Finish(e1.Envelope{MsgType: typeAnswer})
+		})
+		p.Types[typeBoth-1].Role |= profiles.Concluding
+		w := listen(t, kind, endpoint.Options{Recorder: here, Bounds: endpoint.Bounds{Write: transporttest.Patience}}, p)
+		s := w.recordingOf(t, there, p)
+		for _, typ := range []uint64{typeRequest, typeBoth} {
+			c, err := s.Call(t.Context(), e1.Envelope{ProfileID: testProfile, MsgType: typ})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Recv(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			id := slices.Clone(c.MsgID())
+			c.Close()
+			if got := here.served(t, id); got.Aside != (typ == typeBoth) {
+				t.Errorf("type %d: aside is %v at its receiver", typ, got.Aside)
+			}
+		}
+		if sent := there.last(t, 1); sent.MsgType != typeRequest {
+			t.Errorf("recorded: %+v", sent)
+		}
+	})
+}

@@ -298,9 +298,14 @@ func (k *callRecord) report(s *Session, id []byte) CallReport {
 }
 
 // records returns the record of a message that opens an exchange and is about to be sent;
-// nil if the Recorder does not want it.
+// nil if the Recorder does not want it, or if the receiver takes it for no exchange, see
+// profiles.Profile.Opens.
 func (s *Session) records(ctx context.Context, env *e1.Envelope) *callRecord {
-	if watch := s.ep.asked; watch == nil || !watch.Records(s, env) {
+	watch := s.ep.asked
+	if watch == nil {
+		return nil
+	}
+	if p, ok := s.opts.Registry.Lookup(env.ProfileID); ok && !p.Opens(env) || !watch.Records(s, env) {
 		return nil
 	}
 	return newCallRecord(ctx, env, s.opts.Now())
