@@ -60,6 +60,9 @@ func judgeLink(near, far *trail, nearLives, farLives []lived, wrong func(string,
 	}
 	behind := make(map[[2]uint64]int) // with a record at the near end, by life and session
 	for _, f := range slices.Backward(far.partner) {
+		if f.MsgID == "" { // it belongs to another exchange, so that receipts do not have it: RELAY_NACK
+			continue
+		}
 		session := [2]uint64{uint64(f.life), f.Session}
 		if sent[f.MsgID] != nil {
 			behind[session]++
