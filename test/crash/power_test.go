@@ -81,7 +81,14 @@ func cutPower(t *testing.T, level string) (lost uint64) {
 	}
 
 	after := newRig(t, filepath.Join(mount(t, disk+".cut"), "data"), "durability: "+level+"\n")
+	if level == "process" { // without fsync a later transaction can have reached the disk before an earlier one
+		after.mayEnd = "-wal is damaged"
+	}
 	if _, err := after.start(); err != nil {
+		if after.mayEnd != "" && strings.Contains(err.Error(), after.mayEnd) {
+			t.Logf("%s: acknowledged %v, lost as swpd says: %v", level, acked, err)
+			return 1
+		}
 		t.Fatal(err)
 	}
 	held := heldBy(t, after)
