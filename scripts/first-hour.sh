@@ -159,7 +159,7 @@ ends 1 swp-client --identity beta/pki mcp call "swp+tls://127.0.0.1:$second/acme
 want 'the server has no tool "nothing" that this identity may use; it may use: .*add' 'swpd check --config FILE --as spiffe:..beta.example.swp-client --may mcp tools/call'
 grep 'refused by partner.*"profile":"a2a"' beta/log >denial
 ends 0 swpd explain --config beta/swpd.yaml <denial
-want 'swpd check --config FILE --as spiffe://beta.example/swpd --may a2a task helper/report'
+want 'swpd check --config FILE --as spiffe://beta.example/swpd --for pseudonym:[^ ]+ --may a2a task helper/report'
 
 step "what a partner on another machine needs to know" docs/partners.md "swpd cert bundle --config acme/swpd.yaml"
 want '^file +acme.pem$' '^authority +CN=swpd development authority$' '^SHA-256 +[0-9a-f]{64}$' '^partner acme is spiffe://acme.example/swpd'
