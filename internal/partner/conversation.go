@@ -50,7 +50,7 @@ type conversation struct {
 	sending bool       // a goroutine is sending
 	up      *Up        // the connection on which the partner knows the session
 	id      string     // the session id at the partner
-	parted  func()     // after leave with an id: up may end, since the partner was told
+	parted  func()     // after part: up may end, since the partner was told
 }
 
 // outgoing is a message to the partner. Exactly one of x and notification is set.
@@ -95,10 +95,10 @@ func (c *conversation) leave() {
 	}
 }
 
-// part keeps the connection until the partner was told of the end, once there is something to
-// tell. The caller holds mu.
+// part keeps the connection until the partner was told of the end, if there is something to tell.
+// It does so once, also if Close and the end of the link meet. The caller holds mu.
 func (c *conversation) part() {
-	if c.leaving && c.id != "" && c.parted == nil {
+	if c.id != "" && c.parted == nil {
 		c.parted = c.up.Session.Linger()
 	}
 }
@@ -161,6 +161,7 @@ func (c *conversation) Close() {
 	c.server.link.forget(c)
 	c.cancel(errEnded)
 	c.mu.Lock()
+	c.part()
 	up, id, parted := c.up, c.id, c.parted
 	c.mu.Unlock()
 	if id == "" {
@@ -168,9 +169,7 @@ func (c *conversation) Close() {
 		return
 	}
 	go func() {
-		if parted != nil {
-			defer parted()
-		}
+		defer parted()
 		defer c.deafen()
 		ctx, cancel := context.WithTimeout(up.Session.Context(), goodbye)
 		defer cancel()
@@ -334,7 +333,9 @@ func (c *conversation) events() mcpmap.Events {
 func (c *conversation) opened(up *Up, id string) {
 	c.mu.Lock()
 	c.up, c.id = up, id
-	c.part()
+	if c.leaving {
+		c.part()
+	}
 	c.mu.Unlock()
 	if c.ctx.Err() != nil {
 		c.Close() // Close came before there was a session
