@@ -194,7 +194,7 @@ func (d *Directory) refresh(
 		}
 		l.mu.Lock()
 		age := age
-		if list == l.tools && l.listed.partial {
+		if list == l.tools && l.listed.partial() {
 			age = partialAge
 		}
 		l.mu.Unlock()
@@ -241,7 +241,7 @@ func (l *Link) listTools(ctx context.Context, up *Up) bool {
 		}
 		tools = append(tools, tool)
 	}
-	listed := listedTools{digests(tools), unread, len(unread) > 0}
+	listed := listedTools{digests(tools), unread}
 	l.mu.Lock()
 	if up != l.tools.of { // what was met before may be over
 		l.met = nil

@@ -171,7 +171,7 @@ const maxPinPages = 64
 // told returns the digest of a tool in the list of the partner over TOOLDISC.
 func (l *Link) told(ctx context.Context, id string) (string, error) {
 	listed, ok := l.toolDigests(ctx, listEvery)
-	if !ok || listed.digest[id] == "" && listed.partial {
+	if !ok || listed.digest[id] == "" && listed.partial() {
 		return "", errUnlisted
 	}
 	return listed.digest[id], nil
@@ -261,7 +261,7 @@ func (l *Link) now(id string) (digest string, known bool) {
 		return digest, true
 	}
 	digest = l.listed.digest[id]
-	return digest, digest != "" || l.listed.digest != nil && !l.listed.partial
+	return digest, digest != "" || l.listed.digest != nil && !l.listed.partial()
 }
 
 // compare compares what is known of the tools of the partner with the pinned ones, and reports
@@ -311,9 +311,8 @@ func (d *Directory) Withholds(partner, tool string) bool {
 
 // listedTools are the tools that a partner has listed.
 type listedTools struct {
-	digest  map[string]string // by tool_id; never modified
-	unread  []tooldisc.Unread // the servers that the partner could not read
-	partial bool              // there are such servers
+	digest map[string]string // by tool_id; never modified
+	unread []tooldisc.Unread // the servers that the partner could not read
 }
 
 // Maximum ages of lists other than listEvery: of one that is not complete, and of one that is
@@ -327,7 +326,7 @@ const (
 // current session; empty and false if they cannot be read.
 func (l *Link) toolDigests(ctx context.Context, age time.Duration) (listedTools, bool) {
 	l.mu.Lock()
-	if l.listed.partial {
+	if l.listed.partial() {
 		age = partialAge
 	}
 	l.mu.Unlock()
@@ -401,6 +400,9 @@ func (d *Directory) PinnedTools(ctx context.Context, partner string) (list []Pin
 	}
 	return list, true
 }
+
+// partial reports whether the partner could not read all of its servers.
+func (l *listedTools) partial() bool { return len(l.unread) > 0 }
 
 // away returns the server of a tool if the partner could not read it, else nil.
 func (l *listedTools) away(tool string) *tooldisc.Unread {
