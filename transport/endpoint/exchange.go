@@ -162,11 +162,41 @@ type exchange struct {
 	why     error          // it was revoked; nil: not so
 	unwatch func()         // of its chain of credentials; nil: there is none
 
-	mu       sync.Mutex
-	answered bool // a terminal answer was sent
+	lent loan // of buf, to Serve
+
+	mu       sync.Mutex // held while an answer waits for the peer, unless mode is refuses
+	answered bool       // a terminal answer was sent
 	done     bool
-	lent     bool   // Serve, which has not returned, uses buf as well; written by its goroutine
-	owed     func() // to be called when it has; may be nil
+}
+
+// loan is the use of a request's buffer by Serve, which has not returned and shares it with the
+// exchange. It has its own lock: the goroutine that reads the lane ends the loan, and an answer
+// that waits for the peer must not keep it from reading on.
+type loan struct {
+	mu   sync.Mutex
+	open bool
+	owed func() // to be called at the end; may be nil
+}
+
+// postpones reports whether the loan is open, and has f called at its end if it is.
+func (l *loan) postpones(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open {
+		l.owed = f
+	}
+	return l.open
+}
+
+// end is called when Serve has returned.
+func (l *loan) end() {
+	l.mu.Lock()
+	owed := l.owed
+	l.open, l.owed = false, nil
+	l.mu.Unlock()
+	if owed != nil {
+		owed()
+	}
 }
 
 // smallCopy is the size up to which copies of requests are allocated exactly. A pool buffer
@@ -226,7 +256,7 @@ func (l *lane) take(mode patience, long bool) (*exchange, error) {
 	}
 	e.ctx, e.cancel = context.WithCancelCause(l.reqCtx)
 	if whole {
-		e.lent = true // before another goroutine knows it
+		e.lent.open = true // before another goroutine knows it
 	}
 	if err := s.register(e); err != nil {
 		switch {
@@ -584,25 +614,12 @@ func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 	}
 }
 
-// served is called when Serve has returned and no longer uses the buffer that it shares.
-func (e *exchange) served() {
-	e.mu.Lock()
-	owed := e.owed
-	e.lent, e.owed = false, nil
-	e.mu.Unlock()
-	if owed != nil {
-		owed()
-	}
-}
-
 // free releases the octets of the request.
 func (e *exchange) free() {
-	e.mu.Lock()
-	if e.lent {
-		e.owed = e.free
-		e.mu.Unlock()
+	if e.lent.postpones(e.free) {
 		return
 	}
+	e.mu.Lock()
 	buf, paid := e.buf, e.paid
 	e.buf, e.paid = nil, 0
 	e.mu.Unlock()
@@ -612,13 +629,11 @@ func (e *exchange) free() {
 
 // Shed implements profiles.Shedder.
 func (e *exchange) Shed() {
-	e.mu.Lock()
-	if e.done || e.answered || e.mode != refuses {
-		e.mu.Unlock()
+	if e.mode != refuses {
 		return
 	}
-	if e.lent {
-		e.owed = e.Shed
+	e.mu.Lock()
+	if e.done || e.answered || e.lent.postpones(e.Shed) {
 		e.mu.Unlock()
 		return
 	}

@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/frame"
 	"github.com/slimwire/swp/internal/fair/fairtest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
@@ -473,4 +475,41 @@ func TestFairnessOfHandlers(t *testing.T) {
 		return n
 	}
 	fairtest.Row(t, "endpoint: handlers", "places of 16", measure(false), measure(true))
+}
+
+// An answer of a detached handler that waits for the peer to read does not keep the lane from
+// reading on, even if it began before Serve returned.
+func TestALaneIsReadWhileADetachedAnswerWaits(t *testing.T) {
+	payload := string(make([]byte, 2<<20))
+	begun, second := make(chan struct{}), make(chan struct{}, 2)
+	onEach(t, endpoint.Options{}, func(t *testing.T, r *rig) {
+		r.send(t, request("0123456789abcdef", payload))
+		in := bufio.NewReader(r.raw)
+		if _, err := in.Peek(1); err != nil { // the answer is being written
+			t.Fatal(err)
+		}
+		begun <- struct{}{}
+		r.send(t, request("0123456789abcdee", "x"))
+		select {
+		case <-second:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the second request was not read while the answer to the first waits")
+		}
+		r.in = frame.NewReader(in, frame.Options{})
+		r.wantEcho(t, "0123456789abcdef", payload)
+		r.wantEcho(t, "0123456789abcdee", "x")
+	}, profile(func(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+		large := len(req.Payload) > 1
+		if err := req.Detach(func(_ context.Context, req *profiles.Request, w profiles.Responder) error {
+			return w.Finish(e1.Envelope{MsgType: typeAnswer, Payload: req.Payload})
+		}); err != nil {
+			return err
+		}
+		if large {
+			<-begun
+		} else {
+			second <- struct{}{}
+		}
+		return nil
+	}))
 }
