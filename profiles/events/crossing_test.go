@@ -40,6 +40,13 @@ func passedOn(t *testing.T, there *server, shared bool) (*events.Subscription, *
 
 func passedOnWith(t *testing.T, there *server, shared bool, o events.SubscribeOptions) (*events.Subscription, *link) {
 	t.Helper()
+	here, l := passing(t, there, shared)
+	return here.dial("spiffe://test.invalid/here").subscribe(t, o), l
+}
+
+// passing is an endpoint that has all of its events from a partner, and its link.
+func passing(t *testing.T, there *server, shared bool) (*server, *link) {
+	t.Helper()
 	l := &link{first: there.dial(subscriber), second: there.dial(subscriber), back: make(chan struct{})}
 	way := &profiles.Way{Prefix: "b/", Shared: shared, Session: l.session, Sync: endpointtest.CallSync}
 	bus := newBus(t, events.Options{})
@@ -68,8 +75,7 @@ func passedOnWith(t *testing.T, there *server, shared bool, o events.SubscribeOp
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ep.Close() })
-	here := &server{t: t, kind: "pipe", bus: bus, ep: ep, reach: endpointtest.Serve(t, "pipe", ep)}
-	return here.dial("spiffe://test.invalid/here").subscribe(t, o), l
+	return &server{t: t, kind: "pipe", bus: bus, ep: ep, reach: endpointtest.Serve(t, "pipe", ep)}, l
 }
 
 // aloneAndShared runs a test for a subscription with a session to the partner of its own,
@@ -89,6 +95,26 @@ func TestEventsWhileTheLinkIsLostBeforeTheFirstAreNotMissed(t *testing.T) {
 		close(l.back)
 		receive(t, sub, "a", "b")
 	})
+}
+
+// One that joins while the link is lost is told that it starts before what the partner has
+// accepted since then.
+func TestASubscriberOfASharedSubscriptionStartsWhereTheOthersAre(t *testing.T) {
+	there := serve(t, "pipe", events.Options{Store: newMemory(t)}, endpoint.Bounds{})
+	here, l := passing(t, there, true)
+	first := here.dial("spiffe://test.invalid/here").subscribe(t, events.SubscribeOptions{})
+	publisher := there.dial(producer)
+	publisher.publish(t, "e0")
+	receive(t, first, "e0")
+	l.first.leave()
+	publisher.publish(t, "e1", "e2")
+	second := here.dial("spiffe://test.invalid/here").subscribe(t, events.SubscribeOptions{})
+	if got := second.Start(); got != 1 {
+		t.Errorf("it starts after %d, want 1", got)
+	}
+	close(l.back)
+	receive(t, first, "e1", "e2")
+	receive(t, second, "e1", "e2")
 }
 
 func TestEventsThatThePartnerNoLongerHasEndTheSubscription(t *testing.T) {

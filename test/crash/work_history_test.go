@@ -44,7 +44,9 @@ type subscriber struct {
 // cursor that it wrote down, so that what it wrote after that does not count.
 type subscription struct {
 	who     string
-	at      int64 // since when it is confirmed
+	at      int64  // since when it is confirmed
+	start   uint64 // cursor of the confirmation: it gets what follows
+	end     uint64 // last cursor
 	seen    []seen
 	open    []seen // after the last cursor
 	dropped int64  // 0: with the process
@@ -159,7 +161,7 @@ func (r *reader) working(e *entry) {
 
 func (r *reader) subscribing(e *entry) {
 	if e.What == didBegin {
-		s := &subscription{who: r.who, at: e.At}
+		s := &subscription{who: r.who, at: e.At, start: e.Seq}
 		r.subscriptions[e.Op] = s
 		of := r.h.subscriber(e.Kind, e.ID)
 		of.subscriptions = append(of.subscriptions, s)
@@ -170,6 +172,7 @@ func (r *reader) subscribing(e *entry) {
 		s.open = append(s.open, seen{e.ID, e.Payload})
 	case didReach:
 		s.seen, s.open = append(s.seen, s.open...), nil
+		s.end = e.Seq
 	case wasDropped:
 		s.dropped = e.At
 	}

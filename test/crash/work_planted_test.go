@@ -128,6 +128,13 @@ func (p *planted) swap(name string, a, b func(entry) bool) {
 	list[i], list[j] = list[j], list[i]
 }
 
+// hearAgain has the second taker hear what the first one has heard, after a cursor.
+func (p *planted) hearAgain(after uint64) {
+	seen := p.journals["taker-0.0"][p.at("taker-0.0", func(e entry) bool { return e.Kind == aListener && e.What == didSee })]
+	p.add("taker-0.1", entry{Op: 2, What: didBegin, Kind: aListener, ID: "taker-0", Seq: after}, seen,
+		entry{Op: 2, What: didReach, Kind: aListener, ID: "taker-0", Seq: 1})
+}
+
 func (p *planted) add(name string, e ...entry) { p.journals[name] = append(p.journals[name], e...) }
 
 // The journals of a soak are judged as they should be: nothing is wrong in clean ones, and
@@ -168,6 +175,8 @@ func TestTheJudgeOfJournalsFindsWhatIsPlanted(t *testing.T) {
 		"an event heard twice": {func(p *planted) {
 			p.add("taker-0.0", p.journals["taker-0.0"][p.at("taker-0.0", is(aListener, didSee))], entry{Op: 2, What: didReach, Kind: aListener, ID: "taker-0", Seq: 1})
 		}, "twice, or out of order"},
+		"an event heard again, by a listener that was confirmed behind it": {func(p *planted) { p.hearAgain(1) }, "event giver-0/1 came after event 1: twice"},
+		"an event heard again, by a listener that was confirmed before it": {func(p *planted) { p.hearAgain(0) }, ""},
 		"a listener that stayed misses something": {func(p *planted) {
 			p.known.kills, p.known.calm = nil, 0
 			p.journals["taker-0.0"] = append([]entry{}, p.journals["taker-0.0"]...)
