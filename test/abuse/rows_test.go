@@ -180,6 +180,7 @@ func TestAbuseTL05SilentPeersDelayNobody(t *testing.T) {
 				_ = c.Close()
 			}
 		}()
+		closeAll(v.dial(1)) // a flood keeps out addresses from which nobody has authenticated, at random
 		g := v.meanwhile(5 * time.Second)
 		for i := range 2000 {
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%4))}}
