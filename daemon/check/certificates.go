@@ -4,8 +4,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slimwire/swp/daemon/certinfo"
@@ -14,21 +16,18 @@ import (
 	"github.com/slimwire/swp/transport"
 )
 
-// Own returns the identity of the endpoint of a configuration, and the files with its trust
-// anchors.
-func Own(c *config.Config, now time.Time) (string, []string, error) {
+// Own returns the identity of the endpoint of a configuration, whether or not its certificate is valid now, and the files
+// with its trust anchors.
+func Own(c *config.Config) (string, []string, error) {
 	if c.Identity.SPIFFE != "" {
 		return "", nil, errors.New("the certificate comes from the Workload API, whose authorities change; name the identity with --identity and the authority of that time with --ca")
 	}
-	cr, err := identity.Read(c, func() time.Time { return now })
-	if err != nil {
-		return "", nil, err
-	}
-	return cr.Identity(), identity.FilesOf(c).CA, nil
+	name, err := identity.NameOf(c)
+	return name, identity.FilesOf(c).CA, err
 }
 
 // Certificates describes the certificates in a configuration: the identity, the trust
-// anchors, and the trust anchors of the partners.
+// anchors, and the trust anchors of the partners. Of a file that cannot be used it says why.
 func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
 	if c.Identity.SPIFFE != "" {
 		cr, err := identity.Read(c, func() time.Time { return now })
@@ -55,17 +54,25 @@ func Certificates(c *config.Config, now time.Time) ([]certinfo.Info, error) {
 	for _, f := range files {
 		infos, err := certinfo.Read(f, now)
 		if err != nil {
-			return nil, err
+			infos = []certinfo.Info{{File: f.Cert, Problem: unusable(f.Cert, err)}}
 		}
 		all = append(all, infos...)
 	}
 	return all, nil
 }
 
+// unusable says why a file with a certificate, or one that is compared with it, cannot be used.
+func unusable(file string, err error) string {
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		err = config.Unreadable(failed.Path, err)
+	}
+	return strings.TrimLeft(strings.TrimPrefix(err.Error(), file), ": ")
+}
+
 // Bundle returns the data that a partner needs about the endpoint of a configuration: its
 // identity, its addresses, and the trust anchors that have issued its certificate.
 func Bundle(c *config.Config, now time.Time) (*certinfo.Bundle, error) {
-	cr, err := identity.Read(c, func() time.Time { return now })
+	cr, err := identity.ReadOwn(c, func() time.Time { return now })
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -26,6 +27,19 @@ func Claims(c *config.Config, now time.Time) (*claims.Registry, error) {
 		return nil, err
 	}
 	return cr.Claims(), nil
+}
+
+// nameOf returns the identity of the endpoint of a configuration: that in its certificate, or else that which
+// it will have.
+func nameOf(c *config.Config) (string, error) {
+	if c.Development() && !devpki.Server(c.IdentityDir()).Exist() {
+		return devpki.DefaultName, nil
+	}
+	name, err := identity.NameOf(c)
+	if away := (*identity.NoSVIDError)(nil); errors.As(err, &away) {
+		return cmp.Or(c.Identity.SPIFFEID, "unknown"), nil
+	}
+	return name, err
 }
 
 // Named returns the keys of access rules that name an identity, in full or by a pattern that is not

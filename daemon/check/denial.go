@@ -194,17 +194,17 @@ func (e *Explanation) refused(c *config.Config) error {
 		e.Do = fmt.Sprintf("The partner %q is not configured any more.", d.Partner)
 		return nil
 	}
-	var own Plan
-	if err := own.identity(c); err != nil {
+	own, err := nameOf(c)
+	if err != nil {
 		return err
 	}
-	question := Question{toldTo(&conf, own.Identity, d.Identity), d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/")}
+	question := Question{toldTo(&conf, own, d.Identity), d.Profile, d.Operation, strings.TrimPrefix(d.Name, d.Partner+"/")}
 	if d.Told != "" { // rules and denials of the partner with "for" decide about that caller
-		question.Identity = profiles.OnBehalf(own.Identity, d.Told)
+		question.Identity = profiles.OnBehalf(own, d.Told)
 	}
 	if d.Refused == profiles.NotFound.String() {
 		e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) has nothing of that name, or nothing that it shows to %s. Its operator can find out whether rules hide it:\n  %s",
-			d.Partner, conf.Identity, own.Identity, question.Command())
+			d.Partner, conf.Identity, own, question.Command())
 		return nil
 	}
 	e.Do = fmt.Sprintf("The rules here let it pass; partner %s (%s) refused it with %s. Its operator can say why:\n  %s",

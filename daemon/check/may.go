@@ -307,11 +307,11 @@ func (a *Answer) beyond(c *config.Config) error {
 		if !deeper || !slices.Contains(reachable(), a.Profile) {
 			return nil
 		}
-		var own Plan
-		if err := own.identity(c); err != nil {
+		own, err := nameOf(c)
+		if err != nil {
 			return err
 		}
-		a.Partner = &AtPartner{Name: first, Identity: conf.Identity, Question: Question{toldTo(&conf, own.Identity, a.Identity), a.Profile, a.Operation, rest}}
+		a.Partner = &AtPartner{Name: first, Identity: conf.Identity, Question: Question{toldTo(&conf, own, a.Identity), a.Profile, a.Operation, rest}}
 		return nil
 	}
 	var what string

@@ -146,18 +146,12 @@ func ReadBeside(c *config.Config, stored StoredNames) (*Plan, error) {
 			p.Warnings = append(p.Warnings, "cluster.address is not set: peers can use this node only while it is active")
 		}
 	}
-	if err := p.identity(c); err != nil {
+	policy, err := p.admitted(c)
+	if err != nil {
 		return nil, err
 	}
 	if l := &c.Limits; l.PayloadBytes >= l.FrameBytes {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("limits.payload_bytes is %v, and a frame of limits.frame_bytes, %v, has no room for such a payload", l.PayloadBytes, l.FrameBytes))
-	}
-	if err := identity.NotSelf(c.Partners, p.Identity); err != nil {
-		return nil, err
-	}
-	policy, err := guard.NewPolicy(&c.Access, time.Now())
-	if err != nil {
-		return nil, err
 	}
 	for _, l := range c.Listeners {
 		peers := "every identity that the trusted authorities vouch for"
@@ -212,6 +206,30 @@ func ReadBeside(c *config.Config, stored StoredNames) (*Plan, error) {
 	p.secrets(c)
 	p.idle(c, time.Now())
 	return p, p.services(c)
+}
+
+// Partners reads what a configuration says about partners, as ReadBeside does, and returns the warnings of that.
+func Partners(c *config.Config, stored StoredNames) (warnings []string, err error) {
+	p := new(Plan)
+	policy, err := p.admitted(c)
+	if err != nil {
+		return nil, err
+	}
+	p.partners(c, policy, stored)
+	p.access(c)
+	p.idle(c, time.Now())
+	return p.Warnings, nil
+}
+
+// admitted reads the certificates, and the rules for whom they admit.
+func (p *Plan) admitted(c *config.Config) (*access.Policy, error) {
+	if err := p.identity(c); err != nil {
+		return nil, err
+	}
+	if err := identity.NotSelf(c.Partners, p.Identity); err != nil {
+		return nil, err
+	}
+	return guard.NewPolicy(&c.Access, time.Now())
 }
 
 // services adds workers, backends, cards, verifiers and tools. It reads their files.

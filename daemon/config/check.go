@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -111,16 +112,39 @@ func (p *problems) checkSPIFFEID(key, id string) {
 
 // readable reports whether file can be read; an empty name is left to others.
 func readable(p *problems, key, file string) bool {
-	if file == "" {
+	if file == "" || !p.sees(key) {
 		return false
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		p.add(key, "%v", err)
+		p.add(key, "%v", Unreadable(file, err))
 		return false
 	}
 	_ = f.Close()
 	return true
+}
+
+// Unreadable returns why a file cannot be read, with its name and what to do.
+func Unreadable(file string, err error) error { return &unreadableError{file, err} }
+
+type unreadableError struct {
+	file string
+	err  error
+}
+
+func (e *unreadableError) Error() string { return e.file + " " + unreadable(e.err) }
+func (e *unreadableError) Unwrap() error { return e.err }
+
+func unreadable(err error) string {
+	switch failed := (*fs.PathError)(nil); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist; make it, or name another one"
+	case errors.Is(err, fs.ErrPermission):
+		return "is not readable for this account; change its permissions, or use the account of swpd"
+	case errors.As(err, &failed):
+		err = failed.Err
+	}
+	return fmt.Sprintf("cannot be read: %v", err)
 }
 
 // private is readable for a file with a secret, which other users must not reach.
@@ -138,7 +162,7 @@ func private(p *problems, key, file string) {
 func CheckPrivate(file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
-		return err
+		return Unreadable(file, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 {
 		return fmt.Errorf("%s has mode %04o, so every user can reach the secret in it; run: chmod 600 %s", file, mode, file)
@@ -242,6 +266,16 @@ func UnixSocket(address string) (path string, ok bool) { return strings.CutPrefi
 
 const unixPrefix = "unix:"
 
+// CommandAddress returns the address at which commands ask the swpd of this configuration: its admin
+// listener if that is a Unix socket, or else the socket in the data directory, as unix:PATH. It is AdminOff if
+// there is none.
+func (c *Config) CommandAddress() string {
+	if c.Admin.Address == AdminOff {
+		return AdminOff
+	}
+	return unixPrefix + c.AdminSocket()
+}
+
 // AdminSocket returns the path of the Unix socket for commands, empty if admin is off: the one of
 // admin.address, or else admin.sock in the data directory.
 func (c *Config) AdminSocket() string {
@@ -297,11 +331,24 @@ func checkCommand(p *problems, key, command string) {
 	switch {
 	case command == "":
 		p.add(key, "missing; name the program, by its path or as found in PATH, or the url of a server")
-	default:
+	case p.sees(key):
 		if _, err := exec.LookPath(command); err != nil {
-			p.add(key, "%v", err)
+			p.add(key, "%s", notExecutable(command, err))
 		}
 	}
+}
+
+// notExecutable says why a command cannot be executed, and what to do.
+func notExecutable(command string, err error) string {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Sprintf("%.200q is in no directory of PATH, which is %.500q here; install it, or name its path", command, os.Getenv("PATH"))
+	case errors.Is(err, fs.ErrNotExist):
+		return command + " does not exist; install it, or name another path"
+	case errors.Is(err, fs.ErrPermission):
+		return command + " is not executable for this account; change its permissions (chmod +x), or name another program"
+	}
+	return err.Error()
 }
 
 func (c *Config) checkLimits(p *problems) {
@@ -379,6 +426,9 @@ func (c *Config) checkAccessFile(p *problems) {
 	}
 	if below, err := filepath.Rel(c.Data, name); c.Data != "" && err == nil && filepath.IsLocal(below) {
 		p.add(key, "%.200q is in %.200q, which is for files of swpd itself; name a file elsewhere", name, c.Data)
+		return
+	}
+	if !p.sees(key) {
 		return
 	}
 	info, err := os.Stat(name)

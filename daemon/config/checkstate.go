@@ -172,6 +172,9 @@ func checkProgram(p *problems, key string, args []string, env map[string]string,
 			p.add(key+".env", "%.80q is not a variable: the name has no '=', and neither name nor value contains NUL", name)
 		}
 	}
+	if !p.sees(key + ".dir") {
+		return
+	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		p.add(key+".dir", "%.200q is not a directory; make it, or name one that exists", dir)
 	}

@@ -33,6 +33,12 @@ const valid = `identity: {cert: a.crt, key: a.key}
 trust: {ca: [ca.crt]}
 `
 
+// parse is Load for a text.
+func parse(file string, text []byte, partners []partnerText, environ []string) (*Config, error) {
+	c, _, err := everything.parse(file, text, partners, environ)
+	return c, err
+}
+
 func load(t *testing.T, d, text string, environ ...string) (*Config, error) {
 	t.Helper()
 	file := filepath.Join(d, "swpd.yaml")
@@ -135,13 +141,13 @@ var refused = map[string]struct{ text, want string }{
 	"no trust":               {"identity: {cert: a.crt, key: a.key}\n", `trust.ca: no authority is trusted`},
 	"trust without identity": {"trust: {ca: [ca.crt]}\n", `swpd.yaml:1: trust.ca: set without identity`},
 	"trust twice":            {"identity: {cert: a.crt, key: a.key}\ntrust: {ca: [ca.crt, ./ca.crt]}\n", `trust.ca[1]: `},
-	"no such file":           {"identity: {cert: none.crt, key: a.key}\ntrust: {ca: [ca.crt]}\n", `identity.cert: open `},
+	"no such file":           {"identity: {cert: none.crt, key: a.key}\ntrust: {ca: [ca.crt]}\n", "/none.crt does not exist; make it, or name another one"},
 	"world-readable key":     {"identity:\n  cert: a.crt\n  key: open.key\ntrust: {ca: [ca.crt]}\n", `swpd.yaml:3: identity.key: `},
 	"development elsewhere":  {"listeners:\n  - address: swp+tls://0.0.0.0:7777\n", `listeners[0].address: swp+tls://0.0.0.0:7777 can be reached from other machines`},
 	"slash in a name":        {"mcp:\n  servers:\n    a/b: {command: sh}\n", `swpd.yaml:3: mcp.servers.a/b: "a/b" is not a name`},
 	"no command":             {"mcp: {servers: {a: {}}}\n", `mcp.servers.a.command: missing`},
-	"relative command":       {"mcp: {servers: {a: {command: ./x}}}\n", `mcp.servers.a.command: exec: "`},
-	"unknown command":        {"mcp: {servers: {a: {command: no-such-program-here}}}\n", `mcp.servers.a.command: exec: "no-such-program-here"`},
+	"relative command":       {"mcp: {servers: {a: {command: ./x}}}\n", `/x does not exist; install it, or name another path`},
+	"unknown command":        {"mcp: {servers: {a: {command: no-such-program-here}}}\n", `mcp.servers.a.command: "no-such-program-here"`},
 	"two defaults":           {"mcp: {servers: {a: {command: sh, default: true}, b: {command: sh, default: true}}}\n", `mcp.servers.b.default: is true for a too`},
 	"PATH for a child":       {"mcp: {servers: {a: {command: sh, env: {PATH: /x}}}}\n", `mcp.servers.a.env.PATH: cannot be set`},
 	"no such directory":      {"mcp: {servers: {a: {command: sh, dir: x}}}\n", `/x" is not a directory`},
@@ -409,28 +415,8 @@ func FuzzParse(f *testing.F) {
 		if (c == nil) == (err == nil) {
 			t.Fatalf("config %v, error %v", c, err)
 		}
+		if c, _, err := (Needs{Keys: []string{"data"}}).parse("", text, nil, nil); (c == nil) == (err == nil) {
+			t.Fatalf("of data: config %v, error %v", c, err)
+		}
 	})
-}
-
-func TestTheAdminAddressIsReadWhateverElseIsWrong(t *testing.T) {
-	for text, want := range map[string]string{
-		"admin: 127.0.0.1:7790\nlisteners: 7\nmistyped: {a: b}\n": "127.0.0.1:7790",
-		"listeners: []\nlimits: {idle: soon}\n":                   "127.0.0.1:7780",
-		"admin: off\ntrust: {ca: [gone.crt]}\n":                   "off",
-		"admin: [1]\n":                                            "",
-		"admin: 0.0.0.0:7780\nmistyped: 1\n":                      "",
-		"admin: 127.0.0.1:7790\n  listeners: [\n":                 "",
-	} {
-		file := filepath.Join(t.TempDir(), "swpd.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := AdminAddress(file, nil)
-		if got != want || (err == nil) != (want != "") || err != nil && strings.Contains(err.Error(), "mistyped") {
-			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
-		}
-	}
-	if got, err := AdminAddress("", []string{"SWPD_ADMIN=127.0.0.1:1"}); got != "127.0.0.1:1" || err != nil {
-		t.Errorf("of the environment: %q, %v", got, err)
-	}
 }

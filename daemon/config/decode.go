@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/slimwire/swp/internal/plain"
 	"github.com/slimwire/swp/profiles/policyhint"
 	"github.com/slimwire/swp/transport"
 )
@@ -158,9 +159,10 @@ func (d *decoder) object(key string, n *yaml.Node, v reflect.Value, depth int) {
 				d.tagged(join(key, name), v.Type().Field(i).Tag, v.Field(i))
 			}
 		case name == "<<":
-			d.add(join(key, name), "merging mappings is not supported; write the keys out")
+			d.addAbout(key, join(key, name), "merging mappings is not supported; write the keys out")
 		default:
-			d.add(join(key, name), "unknown key%s", suggest(key, name, fields))
+			about, hint := suggest(key, name, fields)
+			d.addAbout(about, join(key, name), "unknown key%s", hint)
 		}
 	}
 }
@@ -289,8 +291,7 @@ func (d *decoder) pairs(key string, n *yaml.Node) func(func(string, *yaml.Node) 
 
 // addAt reports a problem at a node, not at its key.
 func (d *decoder) addAt(key string, n *yaml.Node, format string, args ...any) {
-	o := d.originOf(n)
-	d.problems.list = append(d.problems.list, Problem{Where: o.where, Key: key, Text: fmt.Sprintf(format, args...), line: o.line, part: o.part})
+	d.addFrom(d.originOf(n), key, format, args...)
 }
 
 func (d *decoder) originOf(n *yaml.Node) origin {
@@ -391,17 +392,18 @@ func join(key, name string) string {
 }
 
 // suggest names the known key one typing error away from name, or the one that is compared
-// with a hint of that name, or all keys.
-func suggest(key, name string, fields map[string]int) string {
+// with a hint of that name, or all keys. about is the key that is meant, or else the unknown one.
+func suggest(key, name string, fields map[string]int) (about, hint string) {
 	if name == "mcpServers" && (key == "" || key == "mcp") { // as the files of MCP clients have it
-		return "; swpd has the same entries below mcp.servers"
+		return "mcp.servers", "; swpd has the same entries below mcp.servers"
 	}
 	names := slices.Sorted(maps.Keys(fields))
-	if item := policyhint.Item(name); slices.Contains(names, item) {
-		return "; did you mean " + item + "?"
+	likely := policyhint.Item(name)
+	if !slices.Contains(names, likely) {
+		likely = plain.Meant(name, names)
 	}
-	if hint := meant(name, names); hint != "" {
-		return hint
+	if likely == "" {
+		return join(key, name), "; known here: " + strings.Join(names, ", ")
 	}
-	return "; known here: " + strings.Join(names, ", ")
+	return join(key, likely), "; did you mean " + likely + "?"
 }

@@ -51,7 +51,7 @@ func TestOP05BadDiscoveryIsRefused(t *testing.T) {
 	const tool = "tool_id: a, version: '1', schema_ref: 'x:y'"
 	for name, test := range map[string]struct{ text, want string }{
 		"a card without a file":     {"agdisc: {cards: {a: {}}}", "agdisc.cards.a.file: missing"},
-		"a card that is not there":  {"agdisc: {cards: {a: {file: nowhere}}}", "agdisc.cards.a.file: open "},
+		"a card that is not there":  {"agdisc: {cards: {a: {file: nowhere}}}", "agdisc.cards.a.file: /"},
 		"a card of nobody":          {"agdisc: {cards: {'': {file: a.crt}}}", "has no name"},
 		"a negative age":            {"agdisc: {cards: {a: {file: a.crt, max_age: -1s}}}", "agdisc.cards.a.max_age"},
 		"no refresh":                {"tooldisc: {refresh: 0s}", "tooldisc: refresh and idle are durations above 0"},
@@ -62,8 +62,8 @@ func TestOP05BadDiscoveryIsRefused(t *testing.T) {
 		"a tool without a schema":   {"tooldisc: {tools: [{tool_id: a, version: '1'}]}", "tooldisc.tools[0]: wants one of schema"},
 		"a tool with two":           {"tooldisc: {tools: [{" + tool + ", schema: a.crt}]}", "tooldisc.tools[0]: wants one of schema"},
 		"a tool twice":              {"tooldisc: {tools: [{" + tool + "}, {" + tool + "}]}", `tooldisc.tools[1]: "a" is described in version "1" already`},
-		"a schema that is not":      {"tooldisc: {tools: [{tool_id: a, version: '1', schema: nowhere}]}", "tooldisc.tools[0].schema: open "},
-		"a descriptor that is not":  {"tooldisc: {tools: [{" + tool + ", descriptor: nowhere}]}", "tooldisc.tools[0].descriptor: open "},
+		"a schema that is not":      {"tooldisc: {tools: [{tool_id: a, version: '1', schema: nowhere}]}", "tooldisc.tools[0].schema: /"},
+		"a descriptor that is not":  {"tooldisc: {tools: [{" + tool + ", descriptor: nowhere}]}", "tooldisc.tools[0].descriptor: /"},
 		"a tool of a server":        {"mcp: {servers: {s: {command: sh}}}\ntooldisc: {tools: [{tool_id: s/x, version: '1', schema_ref: 'x:y'}]}", `"s/x" is a tool of the MCP server s`},
 		"an operation there is not": {"access: {rules: [{identity: '**', profile: agdisc, operation: list}]}", `"list" is no operation of agdisc`},
 	} {

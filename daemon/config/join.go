@@ -49,11 +49,8 @@ func (j *Joined) Rule(indent string) string {
 // file of j.Trust must exist. If the layout of the text does not allow the change, the
 // error contains the lines to add by hand.
 func Join(file string, text []byte, j Joined) ([]byte, error) {
-	partners, err := readPartners(file, nil)
-	if err != nil {
-		return nil, err
-	}
-	before, err := parse(file, text, partners, nil)
+	needs, partners := Needs{Keys: []string{"partners", "access"}, Files: []string{"partners." + j.Name}}, readPartners(file, nil)
+	before, _, err := needs.parse(file, text, partners, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +61,7 @@ func Join(file string, text []byte, j Joined) ([]byte, error) {
 	if err != nil {
 		return nil, j.byHand(file, err)
 	}
-	after, err := parse(file, joined, partners, nil)
+	after, _, err := needs.parse(file, joined, partners, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -32,73 +32,8 @@ var (
 // and the given ones, of a program that embeds swpd. The error is a Problems, or the
 // error of the operating system if the file cannot be read.
 func Load(file string, environ []string, own ...*profiles.Profile) (*Config, error) {
-	return loadWith(file, environ, nil, own...)
-}
-
-// LoadWith is Load with another content of the file of a partner in PartnersDir, which need
-// not exist, and without the files of the partners in without.
-func LoadWith(file string, environ []string, partner string, text []byte, without ...string) (*Config, error) {
-	instead := replaced{partner: text}
-	for _, name := range without {
-		instead[name] = nil
-	}
-	return loadWith(file, environ, instead)
-}
-
-func loadWith(file string, environ []string, instead replaced, own ...*profiles.Profile) (*Config, error) {
-	text, err := read(file)
-	if err != nil {
-		return nil, err
-	}
-	partners, err := readPartners(file, instead)
-	if err != nil {
-		return nil, err
-	}
-	return parse(file, text, partners, environ, own...)
-}
-
-// AdminAddress returns the address of admin of a configuration, as Load does, but ignores other
-// problems of the file: the file may change while swpd runs.
-func AdminAddress(file string, environ []string) (string, error) {
-	text, err := read(file)
-	if err != nil {
-		return "", err
-	}
-	c, d, err := decodeKeys(file, text, nil, environ)
-	if err != nil {
-		return "", err
-	}
-	c.checkAdmin(&d.problems)
-	if own := slices.DeleteFunc(d.problems.list, func(p Problem) bool { return p.Key != "admin" && p.Key != "admin.address" }); len(own) > 0 {
-		return "", own
-	}
-	return c.Admin.Address, nil
-}
-
-// CommandAddress returns the address at which commands ask the swpd of a configuration: its admin
-// listener if that is a Unix socket, or else the socket in its data directory, as unix:PATH; AdminOff
-// if it has none. Like AdminAddress it ignores other problems.
-func CommandAddress(file string, environ []string) (string, error) {
-	address, err := AdminAddress(file, environ)
-	if _, unix := UnixSocket(address); err != nil || unix || address == AdminOff {
-		return address, err
-	}
-	text, err := read(file)
-	if err != nil {
-		return "", err
-	}
-	c, _, err := decodeKeys(file, text, nil, environ)
-	if err != nil {
-		return "", err
-	}
-	dir := "."
-	if file != "" {
-		dir = filepath.Dir(file)
-	}
-	if err := c.resolve(dir); err != nil {
-		return "", err
-	}
-	return unixPrefix + c.AdminSocket(), nil
+	c, _, err := everything.load(file, environ, nil, own...)
+	return c, err
 }
 
 // read returns the text of a file, nothing if file is empty.
@@ -121,8 +56,8 @@ func read(file string) ([]byte, error) {
 	return text, nil
 }
 
-// decodeKeys reads the keys of a configuration; problems of single ones are with the decoder.
-func decodeKeys(file string, text []byte, partners []partnerText, environ []string) (*Config, *decoder, error) {
+// decodeKeys reads the keys of a configuration. The problems are with the decoder.
+func decodeKeys(file string, text []byte, partners []partnerText, environ []string) (*Config, *decoder) {
 	origins := map[string]origin{"": {where: file}}
 	d := &decoder{
 		problems: problems{origins: origins},
@@ -130,38 +65,44 @@ func decodeKeys(file string, text []byte, partners []partnerText, environ []stri
 		file:     file,
 		named:    make(map[*yaml.Node]string),
 	}
-	root, err := document(file, text, reflect.TypeFor[Config]())
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := d.include(root, partners); err != nil {
-		return nil, nil, err
-	}
-	d.override(root, environ)
 	c := Default()
 	c.Source = file
-	if root.Kind != yaml.MappingNode {
+	root, faults := document(file, text, reflect.TypeFor[Config]())
+	d.problems.list = faults
+	if root != nil && root.Kind != yaml.MappingNode {
 		d.origins[""] = d.originOf(root)
+		d.add("", "%s, want a mapping of keys", d.describe("", root))
+		root = nil
+	}
+	usable := root != nil
+	if !usable {
+		root = emptyNode(reflect.TypeFor[Config]())
+	}
+	d.include(root, partners)
+	if usable { // else the variables do not find their sections
+		d.override(root, environ)
 	}
 	d.value("", root, reflect.ValueOf(c).Elem(), 0)
 	c.Places = d.places()
 	for _, f := range partners {
+		if f.fault != nil {
+			continue
+		}
 		if c.PartnerFiles == nil {
 			c.PartnerFiles = make(map[string]string)
 		}
 		c.PartnerFiles[f.name] = f.file
 	}
-	return c, d, nil
+	return c, d
 }
 
-func parse(file string, text []byte, partners []partnerText, environ []string, own ...*profiles.Profile) (*Config, error) {
-	c, d, err := decodeKeys(file, text, partners, environ)
-	if err != nil {
-		return nil, err
-	}
+// parse reads a configuration for somebody with needs.
+func (n Needs) parse(file string, text []byte, partners []partnerText, environ []string, own ...*profiles.Profile) (*Config, Problems, error) {
+	c, d := decodeKeys(file, text, partners, environ)
 	c.Profiles = own
-	if err := d.err(); err != nil {
-		return nil, err // problems that follow from a typing error do not help
+	needed, unneeded := n.divide(c, d.problems.list)
+	if len(needed) > 0 {
+		return nil, nil, needed // problems that follow from a typing error do not help
 	}
 	if file == "" && !d.isSet("access") {
 		c.Access = c.builtInAccess()
@@ -171,18 +112,23 @@ func parse(file string, text []byte, partners []partnerText, environ []string, o
 		dir = filepath.Dir(file)
 	}
 	if err := c.resolve(dir); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.admit()
+	d.values.looks = n.looks
 	c.check(&d.values)
-	if err := d.values.err(); err != nil {
-		return nil, err
+	needed, more := n.divide(c, d.values.list)
+	if len(needed) > 0 {
+		return nil, nil, needed
 	}
-	return c, nil
+	if len(unneeded) == 0 { // else more may follow from them
+		unneeded = more
+	}
+	return c, unneeded, nil
 }
 
 // document returns the mapping that the file consists of; of an empty file one for the type.
-func document(file string, text []byte, of reflect.Type) (*yaml.Node, error) {
+func document(file string, text []byte, of reflect.Type) (*yaml.Node, Problems) {
 	var doc, more yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	if err := dec.Decode(&doc); err != nil {

@@ -60,7 +60,7 @@ func TestOP05BadServersAtURLsAreRefused(t *testing.T) {
 		"a header twice":    {url + ", headers: {X-A: x}, headers_from: {x-a: y}}}}\n", `mcp.servers.a.headers_from.x-a: is set twice`},
 		"a line break":      {url + ", headers: {A: \"b\\r\\nc: d\"}}}}\n", `mcp.servers.a.headers.A: contains a character`},
 		"no file":           {url + ", headers_from: {A: ''}}}}\n", `mcp.servers.a.headers_from.A: missing`},
-		"a file not there":  {url + ", headers_from: {A: nowhere}}}}\n", `mcp.servers.a.headers_from.A: open`},
+		"a file not there":  {url + ", headers_from: {A: nowhere}}}}\n", `mcp.servers.a.headers_from.A: /`},
 		"a file for anyone": {url + ", headers_from: {A: public}}}}\n", "so every user can reach the secret in it; run: chmod 600"},
 	} {
 		d := dir(t)

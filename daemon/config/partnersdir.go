@@ -57,104 +57,112 @@ func isPartner(name string) bool {
 	return strings.HasSuffix(name, partnerExt) && !strings.HasPrefix(name, ".")
 }
 
-// partnerText is the content of the file of a partner.
+// partnerText is the content of the file of a partner, or why it cannot be read.
 type partnerText struct {
 	name, file string
 	text       []byte
+	fault      *Problem
 }
 
-// replaced is the content of a file of a partner that is not written yet.
-type replaced map[string][]byte // by the name of the partner; nil: without it
-
 // readPartners reads the files of the partners beside a configuration.
-func readPartners(file string, instead replaced) (list []partnerText, err error) {
+func readPartners(file string, drafts Drafts) (list []partnerText) {
 	dir := DirOfPartners(file)
 	if dir == "" {
-		return nil, nil
+		return nil
+	}
+	wrong := func(key, at, text string) {
+		list = append(list, partnerText{fault: &Problem{Where: at, Text: text, part: at, about: key}})
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		wrong("partners", dir, unreadable(err))
 	}
-	var names []string
+	names := slices.Collect(maps.Keys(drafts))
 	for _, e := range entries {
-		name := e.Name()
-		if strings.HasSuffix(name, ".yml") {
-			at := filepath.Join(dir, name)
-			return nil, Problems{{Where: at, Text: fmt.Sprintf("would be ignored; rename it to %s%s", strings.TrimSuffix(name, ".yml"), partnerExt), part: at}}
+		if name, is := strings.CutSuffix(e.Name(), ".yml"); is {
+			wrong("partners."+name, filepath.Join(dir, e.Name()), "would be ignored; rename it to "+name+partnerExt)
 		}
-		if isPartner(name) {
-			names = append(names, strings.TrimSuffix(name, partnerExt))
+		if isPartner(e.Name()) {
+			names = append(names, strings.TrimSuffix(e.Name(), partnerExt))
 		}
 	}
-	names = append(names, slices.Collect(maps.Keys(instead))...)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		one := partnerText{name: name, file: PartnerFile(file, name)}
-		text, known := instead[name]
-		if known && text == nil {
+		draft, drafted := drafts[name]
+		if drafted && draft == nil {
 			continue
 		}
-		if one.text = text; !known {
+		if one.text = draft; !drafted {
 			if one.text, err = read(one.file); err != nil {
-				return nil, err
+				wrong("partners."+name, one.file, unreadable(err))
+				continue
 			}
 		}
 		list = append(list, one)
 	}
-	return list, nil
+	return list
 }
 
-// include puts the entries of files into the section partners. Names that are in the main
+// include puts the entries of files into the section partners of a mapping. Names that are in the main
 // file as well are problems.
-func (d *decoder) include(root *yaml.Node, files []partnerText) error {
+func (d *decoder) include(root *yaml.Node, files []partnerText) {
 	if len(files) == 0 {
-		return nil
+		return
 	}
 	d.from = make(map[*yaml.Node]string)
-	var broken Problems
-	section := under(root, "partners")
+	section := d.partnersIn(root)
 	for _, f := range files {
-		entry, err := document(f.file, f.text, reflect.TypeFor[Partner]())
-		if list := (Problems)(nil); errors.As(err, &list) {
-			for _, p := range list {
-				p.part = f.file
-				broken = append(broken, p)
-			}
+		if f.fault != nil {
+			d.problems.list = append(d.problems.list, *f.fault)
 			continue
-		} else if err != nil {
-			return err
+		}
+		key := "partners." + f.name
+		entry, faults := document(f.file, f.text, reflect.TypeFor[Partner]())
+		for _, p := range faults {
+			p.part, p.about = f.file, key
+			d.problems.list = append(d.problems.list, p)
+		}
+		if entry == nil {
+			continue
 		}
 		d.mark(entry, f.file)
 		resolveIn(entry, filepath.Dir(f.file))
-		key := "partners." + f.name
-		if section != nil && section.Kind == yaml.AliasNode {
-			section = section.Alias
-		}
 		if old := keyIn(section, f.name); old != nil {
-			d.problems.list = append(d.problems.list, Problem{Where: f.file, Key: key, part: f.file,
-				Text: fmt.Sprintf("is in %s as well; keep one of them", placeAt(d.file, old.Line))})
+			d.addFrom(origin{where: f.file, part: f.file}, key, "is in %s as well; keep one of them", placeAt(d.file, old.Line))
 			continue
-		}
-		if section == nil || section.Kind != yaml.MappingNode {
-			if section != nil && section.ShortTag() != "!!null" || root.Kind != yaml.MappingNode {
-				continue // the section, or the file, is a problem itself
-			}
-			if section == nil {
-				section = &yaml.Node{}
-				label := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "partners"}
-				root.Content = append(root.Content, label, section)
-			}
-			*section = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: section.Line}
 		}
 		label := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: f.name}
 		d.from[label] = f.file
 		section.Content = append(section.Content, label, entry)
 	}
-	if len(broken) > 0 {
-		return broken
+}
+
+// partnersIn returns the mapping under partners. If something else is there, that is a problem, and replaced.
+func (d *decoder) partnersIn(root *yaml.Node) *yaml.Node {
+	section := under(root, "partners")
+	if section != nil && section.Kind == yaml.AliasNode {
+		section = section.Alias
 	}
-	return nil
+	if section != nil && section.Kind == yaml.MappingNode {
+		return section
+	}
+	empty := emptyNode(reflect.TypeFor[Partners]())
+	if section == nil {
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "partners"}, empty)
+		return empty
+	}
+	empty.Line = section.Line
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if label := root.Content[i]; label.Value == "partners" {
+			if section.ShortTag() != "!!null" {
+				d.addFrom(d.originOf(label), "partners", "%s, want a mapping from names", d.describe("partners", section))
+			}
+			root.Content[i+1] = empty
+			break
+		}
+	}
+	return empty
 }
 
 // mark records the file of a node and of all below it.
@@ -199,9 +207,9 @@ func keyIn(n *yaml.Node, key string) *yaml.Node {
 // StateIn returns the state in the text of the file of a partner. The rest of the text must be YAML, and
 // is not checked.
 func StateIn(text []byte) (string, error) {
-	root, err := document("", text, reflect.TypeFor[Partner]())
-	if err != nil {
-		return "", err
+	root, faults := document("", text, reflect.TypeFor[Partner]())
+	if faults != nil {
+		return "", faults
 	}
 	n := under(root, "state")
 	if n == nil {
@@ -241,9 +249,9 @@ func SetPinned(text []byte, pins map[string]string) ([]byte, error) {
 
 // setKey replaces the lines of a key of a partner, or adds them at the end.
 func setKey(text []byte, key, written string) ([]byte, error) {
-	root, err := document("", text, reflect.TypeFor[Partner]())
-	if err != nil {
-		return nil, err
+	root, faults := document("", text, reflect.TypeFor[Partner]())
+	if faults != nil {
+		return nil, faults
 	}
 	if root.Kind != yaml.MappingNode || root.Style&yaml.FlowStyle != 0 {
 		return nil, fmt.Errorf("its keys are not in lines of their own; write there by hand:\n%s", written)

@@ -69,7 +69,7 @@ func TestProblemsOfAPartnerNameItsFile(t *testing.T) {
 		{"sdl.yaml", "identity: a.example\n", "", `D/sdl.yaml: partners.sdl: "sdl" begins names of another meaning`},
 		{"a b.yaml", "identity: a.example\n", "", `D/a b.yaml: partners.a b: "a b" is not a name`},
 		{"acme.yml", "identity: a.example\n", "", "D/acme.yml: would be ignored; rename it to acme.yaml"},
-		{"acme.yaml", "identity: a.example\ntrust: [gone.pem]\n", "", "D/acme.yaml:2: partners.acme.trust[0]: open D/gone.pem"},
+		{"acme.yaml", "identity: a.example\ntrust: [gone.pem]\n", "", "D/acme.yaml:2: partners.acme.trust[0]: D/gone.pem does not exist"},
 		{"acme.yaml", "identity: a.example\nstate: resting\n", "", `D/acme.yaml:2: partners.acme.state: is "resting", want active, suspended, revoked`},
 		{"acme.yaml", "identity: a.example\nvalid_until: soon\n", "", `D/acme.yaml:2: partners.acme.valid_until: "soon" is not a date`},
 		{"acme.yaml", "identity: a.example\nvalid_until: 2027-02-30\n", "", `D/acme.yaml:2: partners.acme.valid_until: "2027-02-30" is not a date`},
@@ -113,9 +113,9 @@ func TestAConfigurationIsReadWithAnotherFileOfAPartner(t *testing.T) {
 		name, text string
 		want       []string
 	}{{"acme", "identity: other.example\n", []string{"other.example"}}, {"beta", "identity: beta.example\n", []string{"acme.example", "beta.example"}}} {
-		c, err := LoadWith(main, nil, row.name, []byte(row.text))
-		if err != nil {
-			t.Fatal(err)
+		c, unneeded, err := everything.Load(main, nil, Drafts{row.name: []byte(row.text)})
+		if err != nil || len(unneeded) > 0 {
+			t.Fatal(unneeded, err)
 		}
 		var got []string
 		for _, p := range c.Partners {
@@ -125,7 +125,7 @@ func TestAConfigurationIsReadWithAnotherFileOfAPartner(t *testing.T) {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
 	}
-	if c, err := LoadWith(main, nil, "beta", []byte("identity: acme.example\n"), "acme"); err != nil || len(c.Partners) != 1 {
+	if c, _, err := everything.Load(main, nil, Drafts{"beta": []byte("identity: acme.example\n"), "acme": nil}); err != nil || len(c.Partners) != 1 {
 		t.Errorf("without the file: %v", err)
 	}
 }

@@ -16,6 +16,8 @@ type Problem struct {
 	Text  string // the problem, and what to do
 	line  int
 	part  string // the file of a partner; empty for the main file
+
+	about string // the key whose value is not known until the correction; empty: all
 }
 
 func (p Problem) String() string {
@@ -51,21 +53,38 @@ type origin struct {
 	part  string // as of a Problem
 }
 
+// sort sorts problems in the order of the files.
+func (p Problems) sort() {
+	slices.SortStableFunc(p, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.line, b.line)) })
+}
+
 // problems collects Problems and knows where each key was set.
 type problems struct {
 	list    Problems
-	origins map[string]origin // by key
+	origins map[string]origin     // by key
+	looks   func(key string) bool // whether the files, directories and programs of a key are needed; nil: all are
 }
 
+// sees reports whether a check looks at the files, directories and programs that a key names.
+func (p *problems) sees(key string) bool { return p.looks == nil || p.looks(key) }
+
 func (p *problems) add(key, format string, args ...any) {
-	from := p.find(key)
-	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line, part: from.part})
+	p.addFrom(p.find(key), key, format, args...)
+}
+
+func (p *problems) addFrom(from origin, key, format string, args ...any) {
+	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line, part: from.part, about: key})
+}
+
+// addAbout is add for a key that may be meant as another one.
+func (p *problems) addAbout(about, key, format string, args ...any) {
+	p.add(key, format, args...)
+	p.list[len(p.list)-1].about = about
 }
 
 // addItem is add for element i of the list under key, with the line of the element.
 func (p *problems) addItem(key string, i int, format string, args ...any) {
-	from := p.find(fmt.Sprintf("%s[%d]", key, i))
-	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line, part: from.part})
+	p.addFrom(p.find(fmt.Sprintf("%s[%d]", key, i)), key, format, args...)
 }
 
 // find returns the place of key, or of the section that it would belong to.
@@ -104,6 +123,6 @@ func (p *problems) err() error {
 	if len(p.list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(p.list, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.line, b.line)) })
+	p.list.sort()
 	return p.list
 }

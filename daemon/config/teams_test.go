@@ -36,7 +36,7 @@ func TestTeamsAreRefused(t *testing.T) {
 		"sends to nobody":   {"teams: {desk: {default: a, members: {a: {sends: [b]}}}}\n", `teams.desk.members.a.sends[0]: "b" is no other member of the team`},
 		"sends to itself":   {"teams: {desk: {default: a, members: {a: {sends: [b, a]}, b: {}}}}\n", `teams.desk.members.a.sends[1]: "a" is no other member`},
 		"a refresh of 0":    {one(", refresh: 0s"), "refresh and retention are durations above 0"},
-		"a card not there":  {one(", card: none.json"), "teams.desk.card: open "},
+		"a card not there":  {one(", card: none.json"), "teams.desk.card: /"},
 		"an unknown member": {"teams: {desk: {default: a, members: {a: {name: x}}}}\n", "teams.desk.members.a.name: unknown key"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -174,6 +175,51 @@ func Read(c *config.Config, now func() time.Time) (*Credentials, error) {
 		return nil, err
 	}
 	return cr, cr.Close() // what was given stays
+}
+
+// ReadOwn is Read without the trust anchors of partners.
+func ReadOwn(c *config.Config, now func() time.Time) (*Credentials, error) {
+	alone := *c
+	alone.Partners = nil
+	return Read(&alone, now)
+}
+
+// NameOf returns the identity in the certificate of a configuration, also when that is not valid now. Like Read it asks
+// the Workload API once. The key and the trust anchors need not be there.
+func NameOf(c *config.Config) (string, error) {
+	api, err := openAPI(context.Background(), &c.Identity, askWait)
+	if err != nil {
+		return "", err
+	}
+	if api != nil {
+		defer api.Close()
+		return api.Given().ID, nil
+	}
+	file := FilesOf(c).Cert
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("identity.cert: %w", config.Unreadable(file, err))
+	}
+	name, err := nameIn(text)
+	if err != nil {
+		return "", fmt.Errorf("identity.cert: %s: %w", file, err)
+	}
+	return name, nil
+}
+
+// nameIn returns the identity in the first certificate of a PEM file.
+func nameIn(text []byte) (string, error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return "", err
+		}
+		return transport.Identity(cert)
+	}
+	return "", errors.New("holds no certificate in PEM form")
 }
 
 func open(ctx context.Context, c *config.Config, now func() time.Time, log *zap.Logger, wait time.Duration) (*Credentials, error) {
@@ -464,7 +510,7 @@ func unquoted(err error) error {
 func AddBundle(pool *x509.CertPool, partner, file string) (list []Anchor, octets string, err error) {
 	bundle, err := os.ReadFile(file)
 	if err != nil {
-		return nil, "", err
+		return nil, "", config.Unreadable(file, err)
 	}
 	certs, err := transport.ParseAuthorities(bundle)
 	if err != nil {

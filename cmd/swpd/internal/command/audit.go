@@ -39,12 +39,12 @@ audit chain of A2A-SDL instead, which is a file of its own.`,
 }
 
 // trailDir is the directory that an argument or the configuration names.
-func trailDir(args []string, file string) (string, error) {
+func trailDir(cmd *cobra.Command, args []string, file string) (string, error) {
 	dir := ""
 	if len(args) > 0 {
 		dir = args[0]
 	} else {
-		c, err := load(file)
+		c, err := load(cmd, file, theTrail())
 		if err != nil {
 			return "", err
 		}
@@ -79,12 +79,12 @@ says of its own identity proves nothing. The exit code is 1 if there is a fault.
 	identity := cmd.Flags().String("identity", "", "`identity` that must have signed")
 	part := cmd.Flags().Bool("part", false, "DIR is from swpd audit export: it may begin and end anywhere")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := trailDir(args, *file)
+		dir, err := trailDir(cmd, args, *file)
 		if err != nil {
 			return err
 		}
 		signer := auditSigner{file: *file, identity: *identity, ca: *ca, part: *part, dir: dir}
-		trust, err := signer.trust(cmd.Context())
+		trust, err := signer.trust(cmd)
 		if err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func newAuditTail() *cobra.Command {
 	follow := cmd.Flags().BoolP("follow", "f", false, "go on until it is interrupted")
 	asJSON := cmd.Flags().Bool("json", false, "print the records as they stand in the trail")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := trailDir(args, *file)
+		dir, err := trailDir(cmd, args, *file)
 		if err != nil {
 			return err
 		}
@@ -320,7 +320,7 @@ the names and identities of all exchanges of these segments, and no payloads.`,
 	when.flags(cmd)
 	_ = cmd.MarkFlagRequired("to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := trailDir(args, *file)
+		dir, err := trailDir(cmd, args, *file)
 		if err != nil {
 			return err
 		}
@@ -363,7 +363,7 @@ nothing of other exchanges. It needs audit.receipts at both ends.`,
 		if err != nil {
 			return cli.Usagef("EXCHANGE %q is not the number of a record", args[0])
 		}
-		dir, err := trailDir(args[1:], *file)
+		dir, err := trailDir(cmd, args[1:], *file)
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ refused with exit code 2.`,
 		if err := q.compile(time.Now()); err != nil {
 			return err
 		}
-		dir, err := trailDir(args, *file)
+		dir, err := trailDir(cmd, args, *file)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,11 @@ and not checked. The exit code is 1 if there is a fault.`,
 			return err
 		}
 		if len(args) == 0 || len(*keys) == 0 {
-			c, err := load(*file)
+			needs := theTrail()
+			if len(*keys) == 0 {
+				needs.Files = append(needs.Files, "sdl.sign")
+			}
+			c, err := load(cmd, *file, needs)
 			if err != nil {
 				return err
 			}

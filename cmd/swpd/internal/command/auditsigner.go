@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/slimwire/swp/cmd/internal/cli"
 	"github.com/slimwire/swp/daemon/certinfo"
 	"github.com/slimwire/swp/daemon/check"
+	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/internal/audit"
 )
 
@@ -26,13 +28,13 @@ type auditSigner struct {
 }
 
 // trust returns the trust in the signatures of checkpoints.
-func (s *auditSigner) trust(ctx context.Context) (audit.Trust, error) {
+func (s *auditSigner) trust(cmd *cobra.Command) (audit.Trust, error) {
 	roots, err := s.roots()
 	if err != nil {
 		return nil, err
 	}
 	if s.identity == "" || len(s.ca) == 0 {
-		if err := s.configured(ctx); err != nil {
+		if err := s.configured(cmd); err != nil {
 			return nil, err
 		}
 		if roots, err = s.roots(); err != nil {
@@ -61,14 +63,14 @@ func (s *auditSigner) roots() (*x509.CertPool, error) {
 }
 
 // configured takes what the command line does not say from the configuration.
-func (s *auditSigner) configured(ctx context.Context) error {
-	c, err := loadIdentity(s.file)
+func (s *auditSigner) configured(cmd *cobra.Command) error {
+	c, err := loadIdentity(cmd, s.file, config.Needs{Keys: []string{"identity", "trust", "data"}})
 	if err != nil {
 		return err
 	}
-	own, anchors, err := check.Own(c, time.Now())
+	own, anchors, err := check.Own(c)
 	if s.file == "" && errors.Is(err, fs.ErrNotExist) {
-		return s.missing(ctx)
+		return s.missing(cmd.Context())
 	}
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)

@@ -51,7 +51,7 @@ upgrade: an earlier release cannot read what a later one has written.`,
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the summary as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := load(*file)
+		c, err := load(cmd, *file, theStore())
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (b *backup) ask(ctx context.Context, to io.Writer) error {
 	case err != nil:
 		return err
 	}
-	token, err := operatorToken("", b.config)
+	token, err := admin.operatorToken("")
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ identity of a swpd.yaml. Nothing is overwritten.`,
 			return err
 		}
 		if *pki == "" {
-			if *pki, err = identityDir(); err != nil {
+			if *pki, err = identityDir(cmd); err != nil {
 				return err
 			}
 		}
@@ -100,10 +100,10 @@ identity of a swpd.yaml. Nothing is overwritten.`,
 	return cmd
 }
 
-// loadIdentity reads a configuration. Without one, the development identity is that of
+// loadIdentity is load for the identity of the endpoint. Without a file, the development identity is that of
 // ./pki as swpd init makes it, if that exists; else that of swpd run.
-func loadIdentity(file string) (*config.Config, error) {
-	c, err := load(file)
+func loadIdentity(cmd *cobra.Command, file string, needs config.Needs) (*config.Config, error) {
+	c, err := load(cmd, file, needs)
 	if err == nil && c.Source == "" && os.Getenv("SWPD_DATA") == "" && len(devpki.Leaves("pki")) > 0 {
 		c.Data = "."
 	}
@@ -111,8 +111,8 @@ func loadIdentity(file string) (*config.Config, error) {
 }
 
 // identityDir is where the certificates are that loadIdentity means without a file.
-func identityDir() (string, error) {
-	c, err := loadIdentity(os.Getenv("SWPD_CONFIG"))
+func identityDir(cmd *cobra.Command) (string, error) {
+	c, err := loadIdentity(cmd, os.Getenv("SWPD_CONFIG"), config.Needs{Keys: []string{"identity", "data"}})
 	switch {
 	case err != nil:
 		return "", err
@@ -144,7 +144,7 @@ func unmade(err error) error {
 
 // endpointOf is the address of the endpoint that swpd init has made with an authority.
 func endpointOf(pki string) string {
-	c, err := config.Load(filepath.Join(filepath.Dir(pki), "swpd.yaml"), nil)
+	c, _, err := config.Needs{Keys: []string{"listeners"}}.Load(filepath.Join(filepath.Dir(pki), "swpd.yaml"), nil, nil)
 	if err != nil {
 		return "ADDR"
 	}
@@ -190,7 +190,7 @@ replace the files.`,
 			return err
 		}
 		if len(args) == 0 {
-			dir, err := identityDir()
+			dir, err := identityDir(cmd)
 			if err != nil {
 				return err
 			}

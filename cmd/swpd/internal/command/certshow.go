@@ -40,7 +40,7 @@ machine, and the last ones of its partners. The exit code is 1 if one has a faul
 	ca := cmd.Flags().String("ca", "", "`file` with the authorities for the check, default ca.crt in the directory of the certificate")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		infos, err := shown(args, *file, at, *ca, *running)
+		infos, err := shown(cmd, args, *file, at, *ca, *running)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ machine, and the last ones of its partners. The exit code is 1 if one has a faul
 }
 
 // shown returns what the arguments and flags of cert show mean.
-func shown(args []string, file string, at *server, ca string, running bool) ([]certinfo.Info, error) {
+func shown(cmd *cobra.Command, args []string, file string, at *server, ca string, running bool) ([]certinfo.Info, error) {
 	switch {
 	case running && (len(args) > 0 || ca != ""):
 		return nil, &exitError{exitUsage, errors.New("--running asks a swpd, which takes no file and no --ca")}
@@ -64,7 +64,7 @@ func shown(args []string, file string, at *server, ca string, running bool) ([]c
 	case running:
 		return inForce(file, at)
 	case len(args) == 0:
-		c, err := loadIdentity(file)
+		c, err := loadIdentity(cmd, file, theCertificates())
 		if err != nil {
 			return nil, err
 		}
@@ -128,6 +128,10 @@ func printInfos(out io.Writer, infos []certinfo.Info) error {
 			file += fmt.Sprintf(", certificate %d", i.Number)
 		}
 		row("file", "%s", file)
+		if i.Fingerprint == "" { // there is no certificate in it
+			row("wrong", "%s", i.Problem)
+			continue
+		}
 		switch {
 		case i.Authority:
 			row("authority", "%s", i.Subject)
@@ -183,7 +187,7 @@ swpd init --partner FILE, or as trust of a new entry. It contains no secret.`,
 	file := configFlag(cmd)
 	addresses := cmd.Flags().StringArray("address", nil, "`address` for the partner to dial, default the addresses of listeners; repeatable")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := loadIdentity(*file)
+		c, err := loadIdentity(cmd, *file, theEndpoint())
 		if err != nil {
 			return err
 		}

@@ -82,27 +82,14 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		c, err := load(*file)
+		if *may || cmd.Flags().Changed("as") {
+			return answerAs(cmd, *file, identity, args, *asJSON)
+		}
+		c, err := loadAll(*file)
 		if err != nil {
 			return err
 		}
 		by := basisOf(*file)
-		if *may {
-			return answerMay(cmd.OutOrStdout(), c, by, identity, args, *asJSON)
-		}
-		if cmd.Flags().Changed("as") {
-			p, err := check.As(c, identity)
-			if err != nil {
-				return &exitError{exitUsage, err}
-			}
-			if *asJSON {
-				return printJSON(cmd.OutOrStdout(), struct {
-					basis
-					*check.Permissions
-				}{by, p})
-			}
-			return printPermissions(cmd.OutOrStdout(), p, by, addressHere(c))
-		}
 		plan, err := check.ReadBeside(c, storedNames(*file))
 		if err != nil {
 			return &exitError{exitUsage, err}
@@ -141,6 +128,31 @@ method, AGENT/KIND, or the same after PARTNER/. Profiles
 		return err
 	}
 	return cmd
+}
+
+// answerAs prints the rights of an identity, or whether it may do what the arguments say.
+func answerAs(cmd *cobra.Command, file, identity string, args []string, asJSON bool) error {
+	needs := theRules()
+	needs.Keys = append(needs.Keys, "listeners") // of which an answer names one
+	c, err := load(cmd, file, needs)
+	if err != nil {
+		return err
+	}
+	by := basisOf(file)
+	if len(args) > 0 {
+		return answerMay(cmd.OutOrStdout(), c, by, identity, args, asJSON)
+	}
+	p, err := check.As(c, identity)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			basis
+			*check.Permissions
+		}{by, p})
+	}
+	return printPermissions(cmd.OutOrStdout(), p, by, addressHere(c))
 }
 
 // onBehalf returns the identity that --as and --for name.

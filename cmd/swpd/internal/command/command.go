@@ -74,7 +74,8 @@ func configFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("config", os.Getenv("SWPD_CONFIG"), "configuration `file`; without one the built-in configuration is used")
 }
 
-func load(file string) (*config.Config, error) {
+// loadAll reads a whole configuration, for run and check.
+func loadAll(file string) (*config.Config, error) {
 	c, err := config.Load(file, os.Environ())
 	if err != nil {
 		return nil, &exitError{exitUsage, err} // one that cannot be read is wrong, too

@@ -45,7 +45,7 @@ The rules may have changed since the line was written. The exit code is 1 if no 
 				return err
 			}
 		}
-		c, err := load(by.Config)
+		c, err := load(cmd, by.Config, theRules())
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func readNeighbour(arg string) (*neighbour, error) {
 		return nil, cli.Unreadable(err)
 	case info.IsDir():
 		p.file = filepath.Join(source, "swpd.yaml")
-		if p.conf, err = config.Load(p.file, nil); err != nil {
+		if p.conf, _, err = thePartners(true).Load(p.file, nil, nil); err != nil {
 			return nil, err
 		}
 		p.bundle, err = check.Bundle(p.conf, time.Now())

@@ -49,19 +49,26 @@ accept with the other one over another channel, such as the telephone.`,
 
 // partners are the partners of a configuration, for the commands about them.
 type partners struct {
-	file string // the configuration
-	conf *config.Config
+	file  string // the configuration
+	needs config.Needs
+	conf  *config.Config
 }
 
-func loadPartners(file string) (*partners, error) {
+// with returns the configuration as it will be with other files of partners.
+func (p *partners) with(drafts config.Drafts) (*config.Config, error) {
+	c, _, err := p.needs.Load(p.file, os.Environ(), drafts)
+	return c, err
+}
+
+func loadPartners(cmd *cobra.Command, file string, needs config.Needs) (*partners, error) {
 	if file == "" {
 		return nil, cli.Usagef("partners belong to a configuration: name its file with --config, or in SWPD_CONFIG")
 	}
-	c, err := load(file)
+	c, err := load(cmd, file, needs)
 	if err != nil {
 		return nil, err
 	}
-	return &partners{file, c}, nil
+	return &partners{file, needs, c}, nil
 }
 
 // inviteExt ends the names of the files of invitations to which no reply was accepted yet.
@@ -147,8 +154,9 @@ func giveTo(file string, like fs.FileInfo, mode fs.FileMode) error {
 	return os.Chmod(file, mode)
 }
 
-// tell has the swpd that runs with the configuration reload it, and says what came of it.
-func (p *partners) tell(out io.Writer) error {
+// tell has the swpd that runs with the configuration reload it, and says what came of it. Once it has taken up a change
+// of one of the keys, other faults are warnings.
+func (p *partners) tell(out, warnings io.Writer, keys ...string) error {
 	admin, err := askActive(new(server), p.file)
 	if err != nil {
 		_, _ = fmt.Fprintf(out, "no running swpd was told (%v); one that runs finds the change within two seconds, and the next start reads it\n", err)
@@ -159,7 +167,14 @@ func (p *partners) tell(out io.Writer) error {
 		return err
 	}
 	printReloaded(out, &result)
-	return shortOf(&result)
+	short := shortOf(&result)
+	if short == nil || !slices.ContainsFunc(result.Changed, func(key string) bool { return slices.Contains(keys, key) }) {
+		return short
+	}
+	for line := range strings.Lines(short.Error()) {
+		_, _ = fmt.Fprintf(warnings, "swpd: warning: the partner is taken up, and this is not: %s\n", cli.Field(strings.TrimSpace(line)))
+	}
+	return nil
 }
 
 func newPartnerList() *cobra.Command {
@@ -175,7 +190,7 @@ invitations without an accepted reply. An invitation that is accepted no more is
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		p, err := loadPartners(*file)
+		p, err := loadPartners(cmd, *file, config.Needs{Keys: []string{"partners"}})
 		if err != nil {
 			return err
 		}
@@ -278,7 +293,8 @@ func printPartners(out io.Writer, list []listed) error {
 	return w.Flush()
 }
 
-// stateCommand is a command that changes the state of a partner.
+// stateCommand is a command that changes the state of a partner. To keep somebody out it needs nothing but the state:
+// that cannot wait for the correction of faults.
 func stateCommand(use, short, long, to string, from ...string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use + " NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
@@ -286,19 +302,21 @@ func stateCommand(use, short, long, to string, from ...string) *cobra.Command {
 	}
 	file := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := loadPartners(*file)
-		switch {
-		case err == nil:
-			err = p.change(args[0], use, to, from)
-		case *file != "" && to != config.StateActive:
-			p = &partners{file: *file}
-			err = p.keepOut(cmd.ErrOrStderr(), args[0], use, to, from, err)
+		entry := "partners." + args[0]
+		needs, taken := config.Needs{Files: []string{entry}}, []string{entry}
+		if to != config.StateActive {
+			needs = config.Needs{Keys: []string{entry + ".state"}}
+			taken = append(taken, "access.deny") // if the entries of partners have faults
 		}
+		p, err := loadPartners(cmd, *file, needs)
 		if err != nil {
+			return err
+		}
+		if err := p.change(args[0], use, to, from); err != nil {
 			return &exitError{exitUsage, err}
 		}
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "partner %s is %s\n", args[0], to)
-		return p.tell(cmd.OutOrStdout())
+		return p.tell(cmd.OutOrStdout(), cmd.ErrOrStderr(), taken...)
 	}
 	return cmd
 }
@@ -310,7 +328,8 @@ this is done all the same, also by the swpd that runs.`, config.StateSuspended, 
 }
 
 func newPartnerResume() *cobra.Command {
-	return stateCommand("resume", "Let a suspended partner in again", `Let a suspended partner in again.`, config.StateActive, config.StateSuspended)
+	return stateCommand("resume", "Let a suspended partner in again", `Let a suspended partner in again. If the configuration has faults elsewhere, the file of the
+partner is changed all the same; the swpd that runs reads it once they are corrected.`, config.StateActive, config.StateSuspended)
 }
 
 func newPartnerRevoke() *cobra.Command {
@@ -353,33 +372,8 @@ func leaves(state, name, use string, from []string) error {
 	return err
 }
 
-// keepOut is change for a configuration with faults: it checks only that the file of the partner is
-// YAML and has a state, because the partner must be kept out now.
-func (p *partners) keepOut(told io.Writer, name, use, to string, from []string, faults error) error {
-	file := config.PartnerFile(p.file, name)
-	text, err := os.ReadFile(file)
-	if err != nil || name != filepath.Base(name) {
-		return fmt.Errorf("%w\npartner %.80q has no file %s that can be read, so correct this first", faults, name, file)
-	}
-	state, err := config.StateIn(text)
-	if err == nil {
-		if err := leaves(state, name, use, from); err != nil {
-			return err
-		}
-		text, err = config.SetState(text, to)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if err := p.put(file, text, true); err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintf(told, "swpd: warning: only %s was checked, because the configuration is faulty: %v\n", file, faults)
-	return nil
-}
-
-// edit changes the file of a partner, after a check of the whole configuration, which it
-// returns. key is the new content, for advice.
+// edit changes the file of a partner, after a check of what it needs of the configuration with the change, which
+// it returns. key is the new content, for advice.
 func (p *partners) edit(name, key string, change func(text []byte) ([]byte, error)) (*config.Config, error) {
 	file := p.conf.PartnerFiles[name]
 	switch _, ok := p.conf.Partners[name]; {
@@ -398,7 +392,7 @@ func (p *partners) edit(name, key string, change func(text []byte) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	c, err := config.LoadWith(p.file, os.Environ(), name, changed)
+	c, err := p.with(config.Drafts{name: changed})
 	if err != nil || bytes.Equal(text, changed) {
 		return c, err
 	}

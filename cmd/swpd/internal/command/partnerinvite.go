@@ -124,7 +124,7 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 	who := cmd.Flags().String("identity", "", "`identity` of the partner, such as spiffe://beta.example/swpd: no other endpoint can accept")
 	to := cmd.Flags().String("out", "-", "new `file` to write, or - for standard output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := loadPartners(*file)
+		p, err := loadPartners(cmd, *file, thePartners(*who != ""))
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ Tell the fingerprint to the operator of the partner over another channel.`,
 // tryOffers refuses rules that are wrong, and a name or an identity that is. identity may be empty.
 func (p *partners) tryOffers(name, identity string, offers []config.PartnerRule) error {
 	n := config.NewPartner{Identity: cmp.Or(identity, "spiffe://to-be-known.invalid/swpd"), Allow: offers}
-	_, err := config.LoadWith(p.file, os.Environ(), name, n.Text())
+	_, err := p.with(config.Drafts{name: n.Text()})
 	var problems config.Problems
 	if errors.As(err, &problems) { // the places of some are in a file that does not exist
 		lines := make([]string, len(problems))
@@ -304,7 +304,8 @@ func newPartnerAccept() *cobra.Command {
 		Short: "Accept the invitation, or the reply, of a partner",
 		Long: `Show an invitation: who invites, its fingerprint, what it offers, and what it may do here;
 and after a yes write partners.d/NAME.yaml and the authority of the partner beside it. The
-whole configuration is checked before. Nothing is overwritten.
+certificates, partners and access rules of the configuration are checked before. Nothing is
+overwritten.
 
 With --reply FILE the answer is written as well: the invitation of this endpoint, with what
 --offer names. The inviting endpoint accepts it with the same command; what the partner may do
@@ -335,7 +336,7 @@ which it was a partner when the data came, or with --owns-data. In scripts use
 	f.BoolVar(&a.again, "again", false, "accept an identity whose partnership was revoked")
 	f.BoolVar(&a.ownsData, "owns-data", false, "accept an identity that owns data here under other authorities: the partner gets that data")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := loadPartners(*file)
+		p, err := loadPartners(cmd, *file, thePartners(true))
 		if err != nil {
 			return err
 		}
@@ -428,7 +429,7 @@ func (a *acceptance) run(cmd *cobra.Command, file string) (err error) {
 		}
 		_, _ = fmt.Fprintf(out, "fingerprint of the reply: %s; tell it to the partner\n", reply.Sum)
 	}
-	return a.tell(out)
+	return a.tell(out, cmd.ErrOrStderr(), "partners."+a.name)
 }
 
 // held refuses an invitation that has ended, or has another fingerprint than was told.
@@ -577,29 +578,25 @@ func (a *acceptance) text() (trust string, text []byte, err error) {
 
 // check checks the configuration as it will be, and returns its warnings about the partner.
 func (a *acceptance) check(text []byte) (warnings []string, err error) {
-	c, err := config.LoadWith(a.file, os.Environ(), a.name, text, a.without()...)
+	drafts := config.Drafts{a.name: text}
+	if a.old != "" && a.old != a.name {
+		drafts[a.old] = nil
+	}
+	c, err := a.with(drafts)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := check.Read(c)
+	all, err := check.Partners(c, storedNames(a.file))
 	if err != nil {
 		return nil, err
 	}
 	a.config = c
-	for _, w := range plan.Warnings {
+	for _, w := range all {
 		if strings.Contains(w, "partners."+a.name) || strings.Contains(w, "partner "+a.name+" ") {
 			warnings = append(warnings, w)
 		}
 	}
 	return warnings, nil
-}
-
-// without returns the partner that the new one replaces.
-func (a *acceptance) without() []string {
-	if a.old == "" || a.old == a.name {
-		return nil
-	}
-	return []string{a.old}
 }
 
 // show prints what is about to be accepted.

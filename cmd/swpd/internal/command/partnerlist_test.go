@@ -28,7 +28,7 @@ func TestAnInvitationIsListedAsExpiredFromItsEnd(t *testing.T) {
 	}
 	until := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 	i := invitation.New("acme", &certinfo.Bundle{Identity: "spiffe://acme.example/swpd", Authorities: authorities}, nil, until)
-	p := &partners{filepath.Join(dir, "swpd.yaml"), config.Default()}
+	p := &partners{file: filepath.Join(dir, "swpd.yaml"), conf: config.Default()}
 	if err := os.WriteFile(p.file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

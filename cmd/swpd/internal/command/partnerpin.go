@@ -44,11 +44,11 @@ that --all is to pin, can be read.`,
 	all := cmd.Flags().Bool("all", false, "pin all tools as they are now")
 	asJSON := cmd.Flags().Bool("json", false, "print the list as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := loadPartners(*file)
+		name := args[0]
+		p, err := loadPartners(cmd, *file, config.Needs{Keys: []string{"partners." + name}})
 		if err != nil {
 			return err
 		}
-		name := args[0]
 		if _, ok := p.conf.Partners[name]; !ok {
 			return cli.Usagef("there is no partner %.80q; there are: %s", name, orNobody(slices.Sorted(maps.Keys(p.conf.Partners))))
 		}
@@ -73,7 +73,7 @@ that --all is to pin, can be read.`,
 			return &exitError{exitUsage, err}
 		}
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "partner %s has %s\n", name, plain.Count(len(pins), "pinned tool"))
-		if err := p.tell(cmd.OutOrStdout()); err != nil || !*all {
+		if err := p.tell(cmd.OutOrStdout(), cmd.ErrOrStderr(), "partners."+name); err != nil || !*all {
 			return err
 		}
 		return unread(cmd.ErrOrStderr(), tools)

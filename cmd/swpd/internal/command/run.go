@@ -36,7 +36,7 @@ The log goes to standard error.`,
 	addrFile := cmd.Flags().String("addr-file", "", "write the addresses to `file`, one a line, when all listeners are open")
 	acceptDamage := cmd.Flags().Bool("accept-damage", false, "continue with the readable part of a damaged store; the damaged file is kept")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := load(*file)
+		c, err := loadAll(*file)
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ The log goes to standard error.`,
 			AddrFile:     *addrFile,
 			AcceptDamage: *acceptDamage,
 			Reload:       hangUps(),
-			Read:         func() (*config.Config, error) { return load(*file) },
+			Read:         func() (*config.Config, error) { return loadAll(*file) },
 			Permissions:  func(c *config.Config, identity string) (any, error) { return check.As(c, identity) },
 			Abort:        cli.Abort(ctx),
 			Sockets:      sockets(),

@@ -118,7 +118,8 @@ func follow(ctx context.Context, out, errs io.Writer, clear bool, once func(io.W
 type server struct {
 	at, tokenFile string
 	token         string
-	acts          bool // a token names the operator of an action
+	acts          bool   // a token names the operator of an action
+	data          string // directory of its configuration; empty with --admin
 }
 
 // serverFlags adds --admin and --token-file.
@@ -151,14 +152,14 @@ func (s *server) find(file string) (*server, error) {
 		found.token, err = readToken(s.tokenFile)
 		return found, err
 	}
-	at, err := config.CommandAddress(file, os.Environ())
+	c, _, err := theWay().Load(file, os.Environ(), nil) // of other faults a running swpd tells
 	switch {
 	case err != nil:
 		return nil, &exitError{exitUsage, err}
-	case at == config.AdminOff:
+	case c.Admin.Address == config.AdminOff:
 		return nil, errors.New("admin is off in this configuration, so a running swpd cannot be asked")
 	}
-	return &server{at: at}, nil
+	return &server{at: c.CommandAddress(), data: c.Data}, nil
 }
 
 // askStatus asks the swpd of a configuration, or the one at an address, and returns its

@@ -64,7 +64,7 @@ and counts uploads in progress as artifacts.`,
 	to := cmd.Flags().String("to", "-", "new `file` to write, or - for standard output")
 	asJSON := cmd.Flags().Bool("json", false, "print the summary as JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := load(*file)
+		c, err := load(cmd, *file, theStore())
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ import. Quotas are not applied to what is imported.`,
 
 // importStore makes the store of a configuration from a file, or from standard input.
 func importStore(cmd *cobra.Command, config, name, command, told string, asJSON bool) error {
-	c, err := load(config)
+	c, err := load(cmd, config, theStore())
 	if err != nil {
 		return err
 	}

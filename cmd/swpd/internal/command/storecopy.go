@@ -33,11 +33,11 @@ certificates are not copied.`,
 		if *from == "" || *to == "" {
 			return cli.Usagef("store copy: --from and --to name the configurations of both stores")
 		}
-		source, err := load(*from)
+		source, err := load(cmd, *from, theStore())
 		if err != nil {
 			return err
 		}
-		target, err := load(*to)
+		target, err := load(cmd, *to, theStore())
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ that has expired, so it changes when something expires. swpd must not run.`,
 	file := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the digests as JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := load(*file)
+		c, err := load(cmd, *file, theStore())
 		if err != nil {
 			return err
 		}

@@ -164,7 +164,7 @@ and the row.`,
 		if err != nil {
 			return err
 		}
-		token, err := operatorToken(at.tokenFile, *file)
+		token, err := admin.operatorToken(at.tokenFile)
 		if err != nil {
 			return err
 		}
@@ -185,14 +185,10 @@ and the row.`,
 	return cmd
 }
 
-// operatorToken reads the token of a file, or the one in the data directory of a configuration.
-func operatorToken(name, file string) (string, error) {
+// operatorToken reads the token of a file, or the one in the data directory of the server.
+func (s *server) operatorToken(name string) (string, error) {
 	if name == "" {
-		c, err := load(file)
-		if err != nil {
-			return "", err
-		}
-		name = filepath.Join(c.Data, daemon.AdminToken)
+		name = filepath.Join(s.data, daemon.AdminToken)
 	}
 	return readToken(name)
 }

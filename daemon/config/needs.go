@@ -1,0 +1,79 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/slimwire/swp/profiles"
+)
+
+// Needs are the parts of a configuration that somebody uses, by keys such as data or partners.acme:
+// a key stands for itself and for all keys below it.
+type Needs struct {
+	Keys  []string // whose values are used
+	Files []string // the same, and of which the files, directories and programs that they name are used, too
+}
+
+// everything is needed to serve: no key is above the empty one.
+var everything = Needs{Files: []string{""}}
+
+// Drafts are texts of files of partners in PartnersDir that are not written yet, by the name of the partner; nil:
+// the partner has no file.
+type Drafts map[string][]byte
+
+// Load is the function Load for somebody who does not serve. The error is only about what is needed, and unneeded are
+// the problems of the rest, whose values must not be used. Of the files, directories and programs that the
+// configuration names, only those of n.Files are looked at.
+func (n Needs) Load(file string, environ []string, drafts Drafts) (c *Config, unneeded Problems, err error) {
+	return n.load(file, environ, drafts)
+}
+
+func (n Needs) load(file string, environ []string, drafts Drafts, own ...*profiles.Profile) (*Config, Problems, error) {
+	text, err := read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	return n.parse(file, text, readPartners(file, drafts), environ, own...)
+}
+
+// looks reports whether the files, directories and programs that a key names are needed.
+func (n Needs) looks(key string) bool {
+	return slices.ContainsFunc(n.Files, func(need string) bool { return within(key, need) })
+}
+
+// divide returns the problems of what is needed, in the order of the files, and the others.
+func (n Needs) divide(c *Config, list Problems) (needed, unneeded Problems) {
+	list.sort()
+	for _, p := range list {
+		if slices.ContainsFunc(slices.Concat(n.Keys, n.Files), func(need string) bool { return p.concerns(c, need) }) {
+			needed = append(needed, p)
+		} else {
+			unneeded = append(unneeded, p)
+		}
+	}
+	return needed, unneeded
+}
+
+// concerns reports whether the value of a key, or of one below it, depends on the correction of a problem. A partner
+// with a file of its own depends on that file alone.
+func (p *Problem) concerns(c *Config, need string) bool {
+	file := c.fileOf(need)
+	return (file == "" || file == p.part) && (within(p.about, need) || within(need, p.about))
+}
+
+// fileOf returns the file of the partner to which a key belongs; empty if it belongs to none with a file of its own.
+func (c *Config) fileOf(key string) (file string) {
+	longest := 0
+	for name, own := range c.PartnerFiles {
+		if section := "partners." + name; len(section) > longest && within(key, section) {
+			file, longest = own, len(section)
+		}
+	}
+	return file
+}
+
+// within reports whether a key is that of a section, or below it.
+func within(key, section string) bool {
+	rest, ok := strings.CutPrefix(key, section)
+	return ok && (section == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+}
