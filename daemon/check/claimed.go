@@ -29,8 +29,8 @@ func Claims(c *config.Config, now time.Time) (*claims.Registry, error) {
 	return cr.Claims(), nil
 }
 
-// nameOf returns the identity of the endpoint of a configuration: that in its certificate, or else that which
-// it will have.
+// nameOf returns the identity of the endpoint of a configuration: the one in its certificate, or the one that its
+// certificate will have.
 func nameOf(c *config.Config) (string, error) {
 	if c.Development() && !devpki.Server(c.IdentityDir()).Exist() {
 		return devpki.DefaultName, nil

@@ -221,7 +221,7 @@ func Partners(c *config.Config, stored StoredNames) (warnings []string, err erro
 	return p.Warnings, nil
 }
 
-// admitted reads the certificates, and the rules for whom they admit.
+// admitted reads the certificates and the access rules.
 func (p *Plan) admitted(c *config.Config) (*access.Policy, error) {
 	if err := p.identity(c); err != nil {
 		return nil, err

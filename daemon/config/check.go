@@ -267,8 +267,8 @@ func UnixSocket(address string) (path string, ok bool) { return strings.CutPrefi
 const unixPrefix = "unix:"
 
 // CommandAddress returns the address at which commands ask the swpd of this configuration: its admin
-// listener if that is a Unix socket, or else the socket in the data directory, as unix:PATH. It is AdminOff if
-// there is none.
+// listener if that is a Unix socket, or else the socket in the data directory, as unix:PATH. Without an admin listener
+// it is AdminOff.
 func (c *Config) CommandAddress() string {
 	if c.Admin.Address == AdminOff {
 		return AdminOff

@@ -21,9 +21,9 @@ var everything = Needs{Files: []string{""}}
 // the partner has no file.
 type Drafts map[string][]byte
 
-// Load is the function Load for somebody who does not serve. The error is only about what is needed, and unneeded are
-// the problems of the rest, whose values must not be used. Of the files, directories and programs that the
-// configuration names, only those of n.Files are looked at.
+// Load is the function Load for a command that does not serve. The error has the problems of the needed keys. unneeded
+// are the problems of other keys: their values cannot be used. Load opens no files, and looks for no directories and
+// programs, that other keys than n.Files name.
 func (n Needs) Load(file string, environ []string, drafts Drafts) (c *Config, unneeded Problems, err error) {
 	return n.load(file, environ, drafts)
 }
@@ -41,7 +41,7 @@ func (n Needs) looks(key string) bool {
 	return slices.ContainsFunc(n.Files, func(need string) bool { return within(key, need) })
 }
 
-// divide returns the problems of what is needed, in the order of the files, and the others.
+// divide returns the problems of the needed keys, in the order of the files, and the others.
 func (n Needs) divide(c *Config, list Problems) (needed, unneeded Problems) {
 	list.sort()
 	for _, p := range list {
@@ -55,13 +55,13 @@ func (n Needs) divide(c *Config, list Problems) (needed, unneeded Problems) {
 }
 
 // concerns reports whether the value of a key, or of one below it, depends on the correction of a problem. A partner
-// with a file of its own depends on that file alone.
+// that has a file depends on that file alone.
 func (p *Problem) concerns(c *Config, need string) bool {
 	file := c.fileOf(need)
 	return (file == "" || file == p.part) && (within(p.about, need) || within(need, p.about))
 }
 
-// fileOf returns the file of the partner to which a key belongs; empty if it belongs to none with a file of its own.
+// fileOf returns the file of the partner to which a key belongs; empty for other keys.
 func (c *Config) fileOf(key string) (file string) {
 	longest := 0
 	for name, own := range c.PartnerFiles {
@@ -72,7 +72,7 @@ func (c *Config) fileOf(key string) (file string) {
 	return file
 }
 
-// within reports whether a key is that of a section, or below it.
+// within reports whether a key is the key of a section, or below it.
 func within(key, section string) bool {
 	rest, ok := strings.CutPrefix(key, section)
 	return ok && (section == "" || rest == "" || rest[0] == '.' || rest[0] == '[')

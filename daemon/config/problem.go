@@ -76,7 +76,7 @@ func (p *problems) addFrom(from origin, key, format string, args ...any) {
 	p.list = append(p.list, Problem{Where: from.where, Key: key, Text: fmt.Sprintf(format, plain.Args(args)...), line: from.line, part: from.part, about: key})
 }
 
-// addAbout is add for a key that may be meant as another one.
+// addAbout is add for a key that is likely a misspelling of another one.
 func (p *problems) addAbout(about, key, format string, args ...any) {
 	p.add(key, format, args...)
 	p.list[len(p.list)-1].about = about

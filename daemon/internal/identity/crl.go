@@ -56,7 +56,7 @@ func (k KeptLists) Read(key string, files []string, authorities []Anchor) (all L
 	for i, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, "", fmt.Errorf("%s[%d]: %w", key, i, err)
+			return nil, "", fmt.Errorf("%s[%d]: %w", key, i, config.Unreadable(file, err))
 		}
 		crls, err := transport.ParseCRLs(text, certs)
 		if err != nil {

@@ -62,7 +62,7 @@ const maxHeaderValue = 8 << 10
 func readHeader(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", err
+		return "", config.Unreadable(file, err)
 	}
 	defer func() { _ = f.Close() }()
 	value, err := io.ReadAll(io.LimitReader(f, maxHeaderValue+1))

@@ -6,13 +6,15 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/slimwire/swp/daemon/config"
 )
 
 // ReadUpTo reads a file of at most limit octets.
 func ReadUpTo(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, config.Unreadable(name, err)
 	}
 	octets, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err = errors.Join(err, f.Close()); err != nil {

@@ -190,7 +190,7 @@ func ReadAnchors(file string) (*ucr.Table, error) {
 	}
 	octets, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("slip.ucr: %w", err)
+		return nil, fmt.Errorf("slip.ucr: %w", config.Unreadable(file, err))
 	}
 	t, err := ucr.Load(octets)
 	if err != nil {

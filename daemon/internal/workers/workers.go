@@ -5,7 +5,9 @@ package workers
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -163,6 +165,9 @@ func loadSchemas(c *config.Config) (schemas, error) {
 			continue
 		}
 		s, err := schema.Load(conf.Schema)
+		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+			err = config.Unreadable(conf.Schema, err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("a2a.workers.%s.schema: %w", name, err)
 		}

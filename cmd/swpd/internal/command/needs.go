@@ -19,7 +19,7 @@ func theWay() config.Needs { return config.Needs{Keys: []string{"admin.address",
 // theTrail is the audit trail.
 func theTrail() config.Needs { return config.Needs{Keys: []string{"data"}} }
 
-// theStore is the store that no swpd has open, and the way to the swpd that may have.
+// theStore is the closed store, and the way to a running swpd, which has it open.
 func theStore() config.Needs {
 	return config.Needs{Keys: []string{"admin.address", "data", "store", "durability", "cluster", "quota", "artifact", "relay"}}
 }
@@ -41,8 +41,8 @@ func theEndpoint() config.Needs {
 	return config.Needs{Keys: []string{"data", "listeners"}, Files: []string{"identity", "trust"}}
 }
 
-// thePartners are the partners, with what decides whether another one can be admitted. If that is an identity, their
-// authorities decide, too.
+// thePartners are the partners, and the sections that decide whether a new one can be admitted. For a known identity
+// the authorities of all partners decide, too.
 func thePartners(identity bool) config.Needs {
 	n := theRules()
 	n.Keys = append(n.Keys, "listeners", "admin.address", "store")

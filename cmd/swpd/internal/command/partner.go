@@ -372,8 +372,8 @@ func leaves(state, name, use string, from []string) error {
 	return err
 }
 
-// edit changes the file of a partner, after a check of what it needs of the configuration with the change, which
-// it returns. key is the new content, for advice.
+// edit changes the file of a partner. Before that it checks the needed parts of the configuration with the change. It
+// returns this configuration. key is the new content, for advice.
 func (p *partners) edit(name, key string, change func(text []byte) ([]byte, error)) (*config.Config, error) {
 	file := p.conf.PartnerFiles[name]
 	switch _, ok := p.conf.Partners[name]; {
