@@ -103,6 +103,16 @@ func Of(code uint64) Cause {
 	return None
 }
 
+// Named returns the cause of a name; None for a name of no cause.
+func Named(name string) Cause {
+	for _, r := range rows {
+		if r.Name == name {
+			return r.Cause
+		}
+	}
+	return None
+}
+
 // Words returns what the refusing end has done. far and near name the ends, such as "the server" and
 // "this client". It is empty for None.
 func (c Cause) Words(far, near string) string {

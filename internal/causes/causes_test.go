@@ -22,7 +22,7 @@ func TestEachCauseHasItsNameItsCodeAndItsRemedy(t *testing.T) {
 			t.Errorf("%s has the code %d, which is not one of a private profile", r.Name, r.Code)
 		}
 		names[r.Name], codes[r.Code] = true, true
-		if r.Code != 0 && causes.Of(r.Code) != r.Cause || r.Cause.Code() != r.Code || r.Cause.String() != r.Name || r.Cause.Remedy() != r.Remedy || r.Cause.ForPartners() != r.Partner {
+		if r.Code != 0 && causes.Of(r.Code) != r.Cause || r.Cause.Code() != r.Code || r.Cause.String() != r.Name || causes.Named(r.Name) != r.Cause || r.Cause.Remedy() != r.Remedy || r.Cause.ForPartners() != r.Partner {
 			t.Errorf("%s is not found by its code", r.Name)
 		}
 	}

@@ -315,9 +315,9 @@ func (s *Servers) observe(ev mcpstdio.Event) {
 		s.log.Error("child could not be started", fields...)
 		s.troubles.Note(ev.Server, "a child could not be started", ev.Err)
 	case mcpstdio.Stderr:
-		s.log.Info("child says", append(fields, zap.ByteString("line", ev.Line))...)
+		s.log.Info("child says", append(fields, zap.String("line", ev.Line))...)
 	case mcpstdio.Noise:
-		s.log.Warn("child wrote a line that is no message", append(fields, zap.Int("octets", len(ev.Line)))...)
+		s.log.Warn("child wrote a line that is no message", append(fields, zap.Int("octets", ev.Octets))...)
 	}
 }
 

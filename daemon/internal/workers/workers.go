@@ -256,7 +256,7 @@ func (w *Workers) observe(name string, e worker.Event) {
 	case worker.Failed:
 		w.log.Error("worker could not be started", append(fields, zap.Error(e.Err))...)
 	case worker.Stderr:
-		w.log.Info("worker says", append(fields, zap.ByteString("line", e.Line))...)
+		w.log.Info("worker says", append(fields, zap.String("line", e.Line))...)
 	}
 }
 

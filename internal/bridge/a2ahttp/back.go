@@ -82,6 +82,9 @@ type BackOptions struct {
 	// Trouble gets errors of the agent. It must not block. It may be nil.
 	Trouble func(operation string, err error)
 
+	// Answered is called for each answer of the agent, by many goroutines at once. It may be nil.
+	Answered func()
+
 	// Now is the wall clock, default time.Now.
 	Now func() time.Time
 }
@@ -131,6 +134,9 @@ func NewBack(opts BackOptions) (*Back, error) {
 	}
 	if opts.Trouble == nil {
 		opts.Trouble = func(string, error) {}
+	}
+	if opts.Answered == nil {
+		opts.Answered = func() {}
 	}
 	b := &Back{
 		opts: opts,
@@ -300,6 +306,9 @@ func (b *Back) header(ctx context.Context, o a2abinding.Operation, t *a2a.Task) 
 // ended makes of an error what the caller may learn, and tells who looks after the
 // agent of those that are not the caller's.
 func (b *Back) ended(ctx context.Context, t *a2a.Task, err error) error {
+	if err == nil {
+		b.opts.Answered()
+	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -307,6 +316,7 @@ func (b *Back) ended(ctx context.Context, t *a2a.Task, err error) error {
 		return f.Result()
 	}
 	if told, ok := errors.AsType[*answered](err); ok {
+		b.opts.Answered()
 		return &told.failure
 	}
 	b.opts.Trouble(strings.TrimPrefix(t.Kind, "a2a/"+a2abinding.Version+"/"), err)

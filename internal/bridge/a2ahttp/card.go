@@ -147,12 +147,47 @@ func (c *cardCache) fetch() {
 	waiting := c.waiting
 	c.waiting = nil
 	c.mu.Unlock()
-	if err != nil && c.ctx.Err() == nil {
-		c.b.opts.Trouble("card", err)
-	}
+	c.report(err)
 	for _, found := range waiting {
 		found(card, failure)
 	}
+}
+
+// report reports the result of a request for the card. An agent without a card has answered.
+func (c *cardCache) report(err error) {
+	switch {
+	case err == nil || errors.As(err, new(*profiles.PeerError)):
+		c.b.opts.Answered()
+	case c.ctx.Err() == nil:
+		c.b.opts.Trouble("card", err)
+	}
+}
+
+// Probe asks the agent for its card, whether that is fresh or not. Answered or Trouble is called with the result.
+func (b *Back) Probe(ctx context.Context) {
+	done := make(chan struct{})
+	if !b.card.spawn(func() {
+		defer close(done)
+		_, _, err := b.card.ask("")
+		b.card.report(err)
+	}) {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// spawn runs f, unless the cache is closed.
+func (c *cardCache) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.work.Go(f)
+	return true
 }
 
 // ask makes the request. No octets and no error mean that the card is the one with

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -188,5 +189,29 @@ func TestTheCardChoosesTheBinding(t *testing.T) {
 		if list := agent.asked(); len(list) != 2 || list[1].uri != path {
 			t.Errorf("%s: %+v", binding, list)
 		}
+	}
+}
+
+func TestAProbeAsksForTheCardOnly(t *testing.T) {
+	for status, answers := range map[int]int64{http.StatusOK: 1, http.StatusNotFound: 1, http.StatusServiceUnavailable: 0} {
+		var asked atomic.Int32
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != cardPath {
+				t.Errorf("%s was asked for", r.URL.Path)
+			}
+			asked.Add(1)
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{}`))
+		}))
+		b := newBack(t, BackOptions{URL: s.URL, Binding: JSONRPC})
+		for range 2 { // also of a card that is fresh
+			b.Probe(t.Context())
+		}
+		if asked.Load() != 2 || b.answers.Load() != 2*answers || int64(len(b.troubles)) != 2-2*answers {
+			t.Errorf("status %d: asked %d times, %d answers, %d troubles", status, asked.Load(), b.answers.Load(), len(b.troubles))
+		}
+		b.Close()
+		b.Probe(t.Context())
+		s.Close()
 	}
 }

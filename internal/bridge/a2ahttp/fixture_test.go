@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,6 +153,7 @@ type back struct {
 	t        *testing.T
 	records  *inMemory
 	troubles chan error
+	answers  atomic.Int64
 }
 
 func newBack(t *testing.T, opts BackOptions) *back {
@@ -168,6 +170,7 @@ func newBack(t *testing.T, opts BackOptions) *back {
 		default:
 		}
 	}
+	opts.Answered = func() { b.answers.Add(1) }
 	var err error
 	if b.Back, err = NewBack(opts); err != nil {
 		t.Fatal(err)

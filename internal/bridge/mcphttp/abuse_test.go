@@ -92,6 +92,9 @@ func TestPR22ParametersThatContradictTheBodyReachNoServer(t *testing.T) {
 			t.Errorf("%s: %s with %q: reached the server: %v, want %v", row.who, row.arguments, row.params, got, row.passes)
 		}
 	}
+	if told := s.told(); len(told) > 0 {
+		t.Errorf("the server is said to have failed: %v", told)
+	}
 }
 
 func TestGW02AServerThatIsNotThereFailsOneCallAtATime(t *testing.T) {

@@ -71,6 +71,9 @@ type BackendOptions struct {
 	// the peer does not get. It is called by many goroutines at once and must not
 	// block. It may be nil.
 	Trouble func(err error)
+
+	// Answered is called for each proper response, by many goroutines at once. It must not block, and may be nil.
+	Answered func()
 }
 
 func (o BackendOptions) withDefaults() BackendOptions {
@@ -86,6 +89,9 @@ func (o BackendOptions) withDefaults() BackendOptions {
 	}
 	if o.Trouble == nil {
 		o.Trouble = func(error) {}
+	}
+	if o.Answered == nil {
+		o.Answered = func() {}
 	}
 	return o
 }

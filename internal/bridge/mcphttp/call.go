@@ -105,7 +105,9 @@ func (c *backCall) fail(err error) {
 	if errors.Is(err, context.Canceled) {
 		err = errBackClosed
 	}
-	c.b.trouble(err)
+	if !errors.As(err, new(*profiles.Error)) && !errors.Is(err, upstream.ErrBusy) && !errors.Is(err, errSessionOver) {
+		c.b.trouble(err) // else the server has not failed
+	}
 	fault := c.b.explain(err)
 	if errors.Is(err, errSessionOver) {
 		c.x.FailStatus(fault, http.StatusNotFound)
@@ -261,6 +263,11 @@ func (c *backCall) finish(octets []byte, status int) bool {
 	}
 	if c.session == nil && c.msg.Is("tools/list") {
 		c.b.tools.Learn(c.who, "", octets)
+	}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden || status >= http.StatusInternalServerError {
+		c.b.trouble(statusFault(status)) // its message is passed on
+	} else {
+		c.b.opts.Answered()
 	}
 	if status == http.StatusOK || !mcpmap.IsAnswerStatus(status) {
 		status = 0 // as the answer implies

@@ -57,6 +57,36 @@ func (b *Backend) learn(ctx context.Context) (backEra, error) {
 	}
 }
 
+// Probe asks the server server/discover, and initialize when that is refused. It returns why the server gave no proper
+// answer. Answered is called for an answer, and Trouble for none.
+func (b *Backend) Probe(ctx context.Context) error {
+	var err error
+	done := make(chan struct{})
+	if !b.spawn(func() {
+		defer close(done)
+		var era backEra
+		if era, err = b.ask(); err != nil {
+			return
+		}
+		b.mu.Lock()
+		b.era = era
+		b.mu.Unlock()
+	}) {
+		return nil // it is closed
+	}
+	select {
+	case <-done:
+		if err != nil && b.ctx.Err() == nil {
+			b.trouble(err)
+		} else if err == nil {
+			b.opts.Answered()
+		}
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
 func (b *Backend) runProbe(p *backProbe) {
 	p.era, p.err = b.ask()
 	b.mu.Lock()

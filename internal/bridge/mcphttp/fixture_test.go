@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ type backSite struct {
 	t      *testing.T
 	server *mcphttp.Backend
 	served *mcpmap.Mapping
+
+	answers atomic.Int64 // proper responses
 
 	mu       sync.Mutex
 	troubles []error
@@ -44,6 +47,7 @@ func behind(t *testing.T, h http.Handler, opts mcphttp.BackendOptions) *backSite
 		defer s.mu.Unlock()
 		s.troubles = append(s.troubles, err)
 	}
+	opts.Answered = func() { s.answers.Add(1) }
 	var err error
 	if s.server, err = mcphttp.NewBackend(opts); err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ type child struct {
 	hard    atomic.Bool                  // stop it without SIGTERM
 	left    atomic.Bool                  // it ended by itself
 	broken  atomic.Pointer[profiles.Error]
+	said    proc.Errors // its standard error
 
 	mu       sync.Mutex
 	queue    []queued
@@ -210,7 +211,7 @@ func (c *child) live() *profiles.Error {
 		return c.s.upstream("could not be started", err)
 	}
 	c.process.Store(p)
-	c.observe(Started, nil, nil)
+	c.observe(Event{What: Started})
 	defer context.AfterFunc(p.Leaving, c.depart)()
 
 	var work sync.WaitGroup
@@ -243,22 +244,49 @@ func (c *child) live() *profiles.Error {
 	err = <-exited
 	work.Wait()
 	p.Close()
-	if !c.left.Load() {
+	switch {
+	case !c.left.Load():
 		err = nil // however it took the signal
+	case err == nil && c.owes():
+		err = errOwing
 	}
 	if broken := c.broken.Load(); broken != nil && broken.Cause != nil {
 		err = broken.Cause
 	} else if why.Cause != nil {
 		err = why.Cause
 	}
-	c.observe(Exited, nil, err)
+	ended := Event{What: Exited, Err: err}
+	if err != nil {
+		ended.Output = c.said.Last()
+	}
+	c.observe(ended)
 	why.Cause = err
 	return why
 }
 
-func (c *child) observe(what What, line []byte, err error) {
+// errOwing is why a child failed that ended with exit status 0.
+var errOwing = errors.New("mcpstdio: exit status 0 before it had answered")
+
+// owes reports whether somebody waits for an answer of the child.
+func (c *child) owes() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if p, probing := c.owner.(*probe); probing {
+		return !p.done
+	}
+	for _, f := range c.flights {
+		if f.abandoned == nil && !f.endless {
+			return true
+		}
+	}
+	return false
+}
+
+// observe completes an event of the child, which has a process.
+func (c *child) observe(e Event) {
 	p := c.process.Load()
-	c.s.cfg.Observe(Event{Server: c.s.cfg.Name, PID: p.PID(), Node: p.Node, What: what, Line: line, Err: err})
+	e.Server, e.PID, e.Node = c.s.cfg.Name, p.PID(), p.Node
+	c.s.cfg.Observe(e)
 }
 
 // grace is how long the child has between SIGTERM and SIGKILL.
@@ -271,14 +299,9 @@ func (c *child) grace() time.Duration {
 
 // readErrors drains standard error. Lines above the pace are only counted.
 func (c *child) readErrors(r io.Reader) {
-	var pace proc.Pace
-	proc.DrainErrors(r, func(line []byte) {
-		if pace.Allows() {
-			c.observe(Stderr, line, nil)
-		} else {
-			c.s.stats.unlogged.Add(1)
-		}
-	})
+	c.said.Line = func(line string) { c.observe(Event{What: Stderr, Line: line}) }
+	c.said.Over = func() { c.s.stats.unlogged.Add(1) }
+	c.said.Drain(r)
 }
 
 // readLines passes on messages until the end of the stream. Other lines are counted and
@@ -318,12 +341,15 @@ func (c *child) readLines(r io.Reader) error {
 		if err != nil {
 			c.s.stats.noise.Add(1)
 			if noise.Allows() {
-				c.observe(Noise, line[:min(len(line), proc.MaxErrorLine)], err)
+				c.observe(Event{What: Noise, Octets: len(line), Err: err})
 			}
 			c.owned().malformed(c, &m)
 			continue
 		}
 		c.spoke.Store(int64(max(1, c.age())))
+		if m.Kind() == mcpmap.Response {
+			c.s.cfg.Answered()
+		}
 		c.owned().message(c, &m)
 	}
 }

@@ -69,6 +69,9 @@ type Config struct {
 	// once and must not block. It may be nil.
 	Observe func(Event)
 
+	// Answered is called for each response of a child, from many goroutines at once. It must not block, and may be nil.
+	Answered func()
+
 	minBackoff time.Duration // 1 s; tests are less patient
 	discover   time.Duration // how long the probe waits for an answer before it also tries initialize
 
@@ -84,8 +87,11 @@ type Event struct {
 	PID    int
 	Node   string // where the child runs; empty: here
 	What   What
-	Line   []byte // Stderr, Noise: the line, valid until Observe returns
-	Err    error  // Exited, Failed: why; nil for a child that was not needed any more
+	Line   string // Stderr: the line, masked
+	Octets int    // Noise: how long the line was
+	Err    error  // Exited, Failed, Silent, Noise: why; nil for a child that was not needed any more
+
+	Output []string // Exited with Err: the last lines of standard error, masked
 }
 
 // What says what an Event is about.
@@ -96,6 +102,7 @@ const (
 	Started What = "started"
 	Exited  What = "exited" // by itself or because it was stopped
 	Failed  What = "failed" // could not be started
+	Silent  What = "silent" // a call had its whole time without a message
 	Stderr  What = "stderr" // a line of standard error, at most 8 KiB of it
 	Noise   What = "noise"  // a line of standard output that is not a message
 )
@@ -118,6 +125,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.silent, time.Minute)
 	if c.Observe == nil {
 		c.Observe = func(Event) {}
+	}
+	if c.Answered == nil {
+		c.Answered = func() {}
 	}
 	return c
 }

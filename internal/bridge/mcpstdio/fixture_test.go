@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ type site struct {
 	server *mcpstdio.Server
 	served *mcpmap.Mapping
 
+	answers atomic.Int64 // responses of children
+
 	mu     sync.Mutex
 	events []mcpstdio.Event
 }
@@ -55,11 +58,11 @@ func serve(t *testing.T, mode string, cfg mcpstdio.Config) *site {
 		cfg.Path = os.Getenv("PATH")
 	}
 	cfg.Observe = func(e mcpstdio.Event) {
-		e.Line = append([]byte(nil), e.Line...)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.events = append(s.events, e)
 	}
+	cfg.Answered = func() { s.answers.Add(1) }
 	if s.server, err = mcpstdio.New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,7 @@ func (s *site) reasons() (list []error) {
 	return list
 }
 
-func (s *site) lines(what mcpstdio.What) (lines [][]byte) {
+func (s *site) lines(what mcpstdio.What) (lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {

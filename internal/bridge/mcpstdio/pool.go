@@ -2,6 +2,7 @@ package mcpstdio
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"time"
 
@@ -373,6 +374,15 @@ func (p *pool) retry() (end []func()) {
 // cancelled ends a request for the client: octets is its cancellation, or nil
 // if the client is gone or the time is up, when one is written in its place.
 func (p *pool) cancelled(f *flight, octets []byte) {
+	if p.abandon(f, octets) {
+		f.child.observe(Event{What: Silent, Err: errOverdue})
+	}
+}
+
+var errOverdue = errors.New("mcpstdio: no message of the server in the time of a call")
+
+// abandon is cancelled, and reports whether the request had its whole time without a message of the child.
+func (p *pool) abandon(f *flight, octets []byte) (overdue bool) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -381,11 +391,11 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 			p.waited(f)
 			s.finished()
 		}
-		return
+		return false
 	}
 	c := f.child
 	if c.flights[f.key] != f || f.abandoned != nil {
-		return
+		return false
 	}
 	whole := octets == nil && c.quietSince(f.given) >= f.patience/10*9 // it may have waited for the child a little
 	if !f.initialize {
@@ -408,6 +418,7 @@ func (p *pool) cancelled(f *flight, octets []byte) {
 	}
 	c.judge()
 	s.finished()
+	return whole && !f.endless && c.process.Load() != nil
 }
 
 // forgotten gives up waiting for the answer to a cancelled request.

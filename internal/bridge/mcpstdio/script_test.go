@@ -38,7 +38,10 @@ func script(mode string) int {
 	has := func(word string) bool { return strings.Contains(" "+mode+" ", " "+word+" ") }
 	switch {
 	case has("exit"):
+		fmt.Fprintln(os.Stderr, "token=hunter2\nFATAL: API_KEY is not set")
 		return 3
+	case has("leave"):
+		return 0
 	case has("sleep"):
 		select {}
 	case has("deaf"):

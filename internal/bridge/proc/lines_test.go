@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -69,10 +70,38 @@ func TestErrorLinesAreCut(t *testing.T) {
 	want := []string{"one", "", strings.Repeat("y", MaxErrorLine), strings.Repeat("z", MaxErrorLine), "last"}
 	for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
 		var got []string
-		DrainErrors(r, func(line []byte) { got = append(got, string(line)) })
+		e := Errors{Line: func(line string) { got = append(got, line) }}
+		e.Drain(r)
 		if !slices.Equal(got, want) {
 			t.Errorf("%d lines, want %d", len(got), len(want))
 		}
+	}
+}
+
+// The last lines say why a process ended, also one that writes more than is logged.
+func TestTheLastLinesOfStandardErrorAreKeptAndMasked(t *testing.T) {
+	var text strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&text, "line %d of many\n\n", i)
+	}
+	text.WriteString("API_KEY=hunter2\n-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----\nFATAL: no more\n")
+	passed, over := 0, 0
+	e := Errors{Line: func(string) { passed++ }, Over: func() { over++ }}
+	e.Drain(strings.NewReader(text.String()))
+	want := []string{"line 995 of many", "line 996 of many", "line 997 of many", "line 998 of many", "line 999 of many", "API_KEY=[masked]", "[masked]", "[masked]", "[masked]", "FATAL: no more"}
+	if got := e.Last(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if passed < paceLines || over == 0 || passed+over != 2005 {
+		t.Errorf("%d lines were passed on, %d were not", passed, over)
+	}
+	long := Errors{Line: func(string) {}}
+	long.Drain(strings.NewReader(strings.Repeat(strings.Repeat("x", 900)+"\n", 5)))
+	if got := long.Last(); len(got) != 2 {
+		t.Errorf("%d lines of 900 octets are kept, want 2", len(got))
+	}
+	if got := new(Errors).Last(); len(got) != 0 {
+		t.Errorf("%q is kept of nothing", got)
 	}
 }
 

@@ -59,15 +59,20 @@ func (m *method) uncertain(code, message string) *rpc.Error {
 	return &rpc.Error{Code: code, Message: message + unknown}
 }
 
-// statusError is the ERR for a response that is not 2xx.
-func (m *method) statusError(p *work, r *upstream.Response) error {
+// statusError is the ERR for a response that is not 2xx. own says that the response has none and its status stands for it.
+func (m *method) statusError(p *work, r *upstream.Response) (failure *rpc.Error, own bool) {
 	if r.MediaType() == "application/json" {
 		if body, err := r.Body(); err == nil {
 			if failure, ok := parseError(body); ok {
-				return failure
+				return failure, false
 			}
 		}
 	}
+	return m.ofStatus(p, r), true
+}
+
+// ofStatus is the ERR for a status that is not 2xx.
+func (m *method) ofStatus(p *work, r *upstream.Response) *rpc.Error {
 	failure := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("%s answered with status %d", m.backEnd(), r.Status)}
 	switch {
 	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden:

@@ -74,6 +74,9 @@ type Options struct {
 	// Trouble gets the reason why a call got no proper response. It is called
 	// by many goroutines at once. It may be nil.
 	Trouble func(method string, err error)
+
+	// Answered is called when the server has answered, by many goroutines at once. It may be nil.
+	Answered func()
 }
 
 // Methods returns the methods of one server, for rpc.Options. It fails on a URL
@@ -91,6 +94,9 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 	if opts.Trouble == nil {
 		opts.Trouble = func(string, error) {}
 	}
+	if opts.Answered == nil {
+		opts.Answered = func() {}
+	}
 	places := cmp.Or(opts.Places, fair.NewSlots(256))
 	methods := make(map[string]rpc.Method, len(opts.Methods))
 	for _, name := range opts.Methods {
@@ -100,7 +106,7 @@ func Methods(opts Options) (map[string]rpc.Method, error) {
 		}
 		m := &method{
 			server: opts.Name, name: name, repeatable: slices.Contains(opts.Repeatable, name),
-			url: strings.TrimSuffix(opts.URL, "/") + "/" + url.PathEscape(name), client: opts.Client, trouble: opts.Trouble,
+			url: strings.TrimSuffix(opts.URL, "/") + "/" + url.PathEscape(name), client: opts.Client, trouble: opts.Trouble, answered: opts.Answered,
 		}
 		methods[name] = rpc.Method{Repeatable: m.repeatable, Held: func(p *rpc.Pending, params []byte) error {
 			identity := p.Peer().Identity
@@ -133,6 +139,7 @@ type method struct {
 	repeatable bool
 	client     *upstream.Client
 	trouble    func(string, error)
+	answered   func()
 }
 
 // call makes one call, from its request to its end.
@@ -162,12 +169,19 @@ func (m *method) call(p *work, params []byte) {
 	defer r.Close()
 	switch {
 	case r.Status < 200 || r.Status > 299:
-		p.Fail(m.statusError(p, r))
+		failure, own := m.statusError(p, r)
+		if own && r.Status >= http.StatusInternalServerError {
+			m.trouble(m.name, failure)
+		} else {
+			m.answered()
+		}
+		p.Fail(failure)
 	case r.MediaType() == "application/x-ndjson":
 		err = m.stream(p, r)
 	default:
 		var result []byte
 		if result, err = r.Body(); err == nil {
+			m.answered()
 			err = p.Return(result)
 		}
 	}
@@ -233,12 +247,14 @@ func (m *method) stream(p *work, r *upstream.Response) error {
 			continue
 		}
 		if result, ok := object["result"]; ok {
+			m.answered()
 			return p.Return(result)
 		}
 		failure, ok := parseError(object["error"])
 		if !ok {
 			return fmt.Errorf("%w: a line that is no item, result or error", upstream.ErrBroken)
 		}
+		m.answered()
 		p.Fail(failure)
 		return nil
 	}

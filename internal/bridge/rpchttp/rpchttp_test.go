@@ -35,6 +35,7 @@ type service struct {
 	t       *testing.T
 	profile *profiles.Profile
 	trouble chan error
+	answers atomic.Int64
 }
 
 type setup struct {
@@ -55,7 +56,8 @@ func newService(t *testing.T, o setup, h http.HandlerFunc) *service {
 	s := &service{t: t, trouble: make(chan error, 100)}
 	methods, err := rpchttp.Methods(rpchttp.Options{
 		Name: "crm", URL: srv.URL + "/base/", Methods: names, Repeatable: o.repeatable, Client: client, Places: o.places,
-		Trouble: func(_ string, err error) { s.trouble <- err },
+		Trouble:  func(_ string, err error) { s.trouble <- err },
+		Answered: func() { s.answers.Add(1) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -310,6 +312,39 @@ func TestGW09TheServerCannotHoldOrFloodACall(t *testing.T) {
 			}
 			if len(s.trouble) != 1 {
 				t.Errorf("%d troubles were told, want 1", len(s.trouble))
+			}
+		})
+	}
+}
+
+// A backend that refuses a call works; one that answers with an error page does not.
+func TestAnswersAndFailuresOfAServerAreTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		h       http.HandlerFunc
+		answers int64
+	}{
+		"a result":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("1")) }, 1},
+		"not found":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, 1},
+		"an error page": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 0},
+		"an error of its own": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = w.Write([]byte(`{"code":"broken"}`))
+		}, 1},
+		"the end of a stream": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			_, _ = w.Write([]byte(`{"result":1}` + "\n"))
+		}, 1},
+		"an error in a stream": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			_, _ = w.Write([]byte(`{"error":{"code":"broken"}}` + "\n"))
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, setup{}, test.h)
+			_, _ = s.call("demo.echo", "")
+			if s.answers.Load() != test.answers || int64(len(s.trouble)) != 1-test.answers {
+				t.Errorf("%d answers and %d troubles", s.answers.Load(), len(s.trouble))
 			}
 		})
 	}

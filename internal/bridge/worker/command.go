@@ -39,8 +39,10 @@ type Event struct {
 	PID  int
 	Node string // where the process runs; empty: here
 	What What
-	Line []byte // Stderr: the line, valid until Observe returns
-	Err  error  // Exited, Failed: why; nil for exit status 0
+	Line string // Stderr: the line, masked
+	Err  error  // Failed: why. Exited: why the task failed; nil if it did not, or was stopped
+
+	Output []string // Exited with Err: the last lines of standard error, masked
 }
 
 // What says what an Event is about.
@@ -93,8 +95,12 @@ func (c *Command) Run(ctx context.Context, t *a2a.Task, event func(message strin
 	r := &run{c: c, t: t, p: p, stop: make(chan struct{})}
 	defer p.Close()
 	c.opts.Observe(Event{Task: t, PID: p.PID(), Node: p.Node, What: Started})
-	output, status, err := r.do(ctx, event)
-	c.opts.Observe(Event{Task: t, PID: p.PID(), Node: p.Node, What: Exited, Err: status})
+	output, err := r.do(ctx, event)
+	ended := Event{Task: t, PID: p.PID(), Node: p.Node, What: Exited}
+	if err != nil && ctx.Err() == nil {
+		ended.Err, ended.Output = err, r.said.Last()
+	}
+	c.opts.Observe(ended)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -140,7 +146,7 @@ type run struct {
 	once sync.Once
 	hard atomic.Bool // end it without SIGTERM
 
-	last []byte // line of standard error that was not blank
+	said proc.Errors
 }
 
 func (r *run) end() { r.once.Do(func() { close(r.stop) }) }
@@ -152,11 +158,11 @@ func (r *run) grace() time.Duration {
 	return r.c.opts.Grace
 }
 
-// do feeds the process and reads it until it has ended. status is how it did,
-// err why the task failed.
-func (r *run) do(ctx context.Context, event func(string, []byte) error) (output []byte, status, err error) {
+// do feeds the process and reads it until it has ended. err is why the task failed.
+func (r *run) do(ctx context.Context, event func(string, []byte) error) (output []byte, err error) {
 	defer context.AfterFunc(ctx, r.end)()
 	var work sync.WaitGroup
+	var status error // how the process ended
 	work.Go(r.feed)
 	work.Go(r.readErrors)
 	work.Go(func() { status = r.p.Wait(r.stop, r.grace) })
@@ -180,16 +186,16 @@ func (r *run) do(ctx context.Context, event func(string, []byte) error) (output 
 	work.Wait()
 	switch {
 	case !ended:
-		return nil, status, err
+		return nil, err
 	case status != nil:
-		return nil, status, r.failure(status, a.output)
+		return nil, r.failure(status, a.output)
 	}
 	// Only a process that ended well has meant to write a last line without an
 	// end.
 	if err := a.take(bytes.TrimSuffix(lines.Rest(), []byte{'\r'})); err != nil {
-		return nil, status, err
+		return nil, err
 	}
-	return a.output, status, nil
+	return a.output, nil
 }
 
 // feed writes the input. A process need not read it.
@@ -199,20 +205,18 @@ func (r *run) feed() {
 }
 
 func (r *run) readErrors() {
-	var pace proc.Pace
-	proc.DrainErrors(r.p.Stderr, func(line []byte) {
-		if pace.Allows() {
-			r.c.opts.Observe(Event{Task: r.t, PID: r.p.PID(), Node: r.p.Node, What: Stderr, Line: line})
-		}
-		if len(bytes.TrimSpace(line)) > 0 {
-			r.last = append(r.last[:0], line...)
-		}
-	})
+	r.said.Line = func(line string) {
+		r.c.opts.Observe(Event{Task: r.t, PID: r.p.PID(), Node: r.p.Node, What: Stderr, Line: line})
+	}
+	r.said.Drain(r.p.Stderr)
 }
 
 // failure is why a process failed, in its own words if it left any.
 func (r *run) failure(status error, output []byte) error {
-	text := reason(r.last)
+	text := ""
+	if last := r.said.Last(); len(last) > 0 {
+		text = reason([]byte(last[len(last)-1]))
+	}
 	if text == "" {
 		text = "the worker ended with " + status.Error()
 	}

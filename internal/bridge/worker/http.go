@@ -81,6 +81,9 @@ func header(ctx context.Context, t *a2a.Task) http.Header {
 	return h
 }
 
+// ErrRefused: the worker has refused a task, with a status 4xx. It works.
+var ErrRefused = errors.New("worker: the task was refused")
+
 // refused is why a response with another status than 2xx fails the task: a text
 // in its body is for the initiator.
 func refused(r *upstream.Response) error {
@@ -89,6 +92,9 @@ func refused(r *upstream.Response) error {
 		if line, err := r.Line(); err == nil && reason(line) != "" {
 			text += ": " + reason(line)
 		}
+	}
+	if r.Status >= 400 && r.Status <= 499 {
+		return fmt.Errorf("%w: %w", &a2a.Failure{Reason: text}, ErrRefused)
 	}
 	return &a2a.Failure{Reason: text}
 }

@@ -208,7 +208,7 @@ func (l *workLog) observe(e worker.Event) {
 	case worker.Started:
 		l.say(workLine{Type: "started", Task: id, Kind: e.Task.Kind, PID: e.PID}, "task %s: %s started, process %d", id, e.Task.Kind, e.PID)
 	case worker.Stderr:
-		l.say(workLine{Type: "stderr", Task: id, Text: string(e.Line)}, "task %s says: %s", id, e.Line)
+		l.say(workLine{Type: "stderr", Task: id, Text: e.Line}, "task %s says: %s", id, e.Line)
 	case worker.Failed:
 		l.say(workLine{Type: "error", Task: id, Error: plain.Error(e.Err)}, "task %s: %v", id, e.Err)
 	case worker.Exited: // around knows more
