@@ -128,6 +128,10 @@ func TestTheStreamOfAnAgentOutlivesARestart(t *testing.T) {
 		`{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_COMPLETED"}}}`
 	methods := make(chan string, 8)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet { // for the card, to see whether the agent is there
+			http.NotFound(w, r)
+			return
+		}
 		var request struct{ ID, Method string }
 		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 			t.Error(err)

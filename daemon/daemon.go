@@ -129,6 +129,7 @@ type daemon struct {
 	reloader    *reloader
 	guard       *guard.Guard
 	exchanges   *telemetry.Exchanges
+	behind      *telemetry.Records
 	trail       *trail.Trail
 	cards       *served.Cards
 	verifiers   *served.Verifiers

@@ -97,6 +97,8 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	}
 	d.add(d.state)
 	// What follows assumes one process: the store, which is open, keeps others out of the data.
+	d.behind = telemetry.NewRecords(d.config.HealthFile(), d.log)
+	d.add(d.behind)
 	d.trail, err = trail.New(trail.Options{
 		Config: d.config, Log: d.log, Identity: d.credentials.Identity, Certificate: func() *tls.Certificate { return d.credentials.Current().Certificate },
 		Rule: d.guard.RuleOf, Ruled: d.guard.Ruled, PartnerOf: d.exchanges.PartnerOf, RecordLong: func(before time.Time) { d.parts.RecordLong(before) },
@@ -137,27 +139,27 @@ func (d *daemon) makeBackends() error {
 		return err
 	}
 	d.servers, err = mcpservers.New(mcpservers.Options{
-		Config: d.config, Log: d.log, Groups: groups, Place: d.cluster.Place, Memory: d.memory.Budget, Served: d.served.Set, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
+		Config: d.config, Log: d.log, Groups: groups, Place: d.cluster.Place, Memory: d.memory.Budget, Served: d.served.Set, Health: d.behind, Declare: d.hints.SetServers, Forgotten: d.exchanges.ForgetServer,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.servers)
 	d.workers, err = workers.New(workers.Options{
-		Config: d.config, Log: d.log, Groups: groups, Place: d.cluster.Place, Memory: d.memory.Budget, Hires: d.served, MayUse: d.guard.MayUse, Declare: d.hints.SetWorkers,
+		Config: d.config, Log: d.log, Groups: groups, Place: d.cluster.Place, Memory: d.memory.Budget, Hires: d.served, MayUse: d.guard.MayUse, Health: d.behind, Declare: d.hints.SetWorkers,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.workers)
 	d.agents, err = workers.NewAgents(workers.AgentOptions{
-		Config: d.config, Log: d.log, Records: d.state, Memory: d.memory.Budget, Access: d.guard, Cards: d.cards, Hires: d.served, Declare: d.hints.SetAgents,
+		Config: d.config, Log: d.log, Records: d.state, Memory: d.memory.Budget, Access: d.guard, Cards: d.cards, Hires: d.served, Health: d.behind, Declare: d.hints.SetAgents,
 	})
 	if err != nil {
 		return err
 	}
 	d.add(d.agents)
-	d.backends, err = rpcbackends.New(rpcbackends.Options{Config: d.config, Log: d.log, Memory: d.memory.Budget, Own: d.opts.Methods, Declare: d.hints.SetMethods})
+	d.backends, err = rpcbackends.New(rpcbackends.Options{Config: d.config, Log: d.log, Memory: d.memory.Budget, Own: d.opts.Methods, Health: d.behind, Declare: d.hints.SetMethods})
 	if err != nil {
 		return err
 	}
@@ -261,8 +263,19 @@ func (d *daemon) makeEntrances() error {
 	if err := d.makeDesk(); err != nil {
 		return err
 	}
+	d.watch()
 	d.listeners.Observe(d.partners.Adopting(d.observer))
 	return d.listeners.Listen()
+}
+
+// watch has records of partners, certificates and the store, whose states are known without a use.
+func (d *daemon) watch() {
+	d.behind.Watch(telemetry.Partner, d.partners.Health)
+	d.behind.Watch(telemetry.Certificate, d.credentials.Health)
+	d.behind.Watch(telemetry.Certificate, d.fronts.Health)
+	d.behind.Watch(telemetry.Certificate, d.monitor.Health)
+	d.behind.Watch(telemetry.Store, d.state.Health)
+	d.behind.Watch(telemetry.Store, d.trail.Health)
 }
 
 // door returns the options of the in-process doors to this endpoint.

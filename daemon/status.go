@@ -12,6 +12,7 @@ import (
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/partners"
 	"github.com/slimwire/swp/daemon/internal/storage"
+	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/daemon/internal/trail"
 )
 
@@ -41,6 +42,8 @@ type Status struct {
 
 	Receipts []trail.Receipts `json:"receipts"` // of exchanges with partners; empty if audit.receipts is off
 
+	Behind []Behind `json:"behind"` // a record of each thing behind this endpoint
+
 	Certificates []identity.Info `json:"certificates"` // in force, and the last ones of partners
 
 	Cluster *ClusterStatus `json:"cluster,omitempty"` // nodes that share the store
@@ -51,6 +54,10 @@ type (
 	ClusterStatus = entrances.ClusterStatus
 	ClusterNode   = entrances.ClusterNode
 )
+
+// Behind is the record of a thing behind this endpoint: whether its last use was a success, since when, what went wrong
+// last and what to do.
+type Behind = telemetry.Record
 
 // absolute returns the absolute path of a file; empty stays empty.
 func absolute(file string) string {
@@ -86,6 +93,7 @@ func (d *daemon) status() Status {
 		Shares:    d.pools(),
 		Partners:  d.partners.Status(),
 		Receipts:  d.trail.Receipts(),
+		Behind:    d.behind.List(),
 
 		Certificates: d.certificates(),
 		Cluster:      d.cluster.Status(),

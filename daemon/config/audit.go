@@ -38,6 +38,14 @@ func (c *Config) AuditExchanges() string {
 // AuditDir is the directory of the audit trail.
 func (c *Config) AuditDir() string { return filepath.Join(c.Data, "audit") }
 
+// HealthFile keeps what is known of servers, partners and others over restarts; empty with store: memory.
+func (c *Config) HealthFile() string {
+	if c.Store == StoreMemory {
+		return ""
+	}
+	return filepath.Join(c.Data, "health.json")
+}
+
 func (c *Config) checkAudit(p *problems) {
 	if c.Audit.Receipts && c.AuditExchanges() != AuditAll {
 		p.add("audit.receipts", "is true, want audit.exchanges: all (it is %s), because a receipt is compared with a record", c.AuditExchanges())

@@ -35,6 +35,7 @@ type MCPServer struct {
 	Lifetime    time.Duration `yaml:"lifetime"` // 0 = no end
 	MaxChildren int           `yaml:"max_children"`
 	Nodes       string        `yaml:"nodes"` // where children run: NodesActive or NodesAll
+	Probe       bool          `yaml:"probe"` // a child is started to see whether the command works
 	Default     bool          `yaml:"default"`
 	Hints       Hints         `yaml:"hints"`
 }
@@ -120,7 +121,7 @@ func (s *MCPServer) checkCommand(p *problems, key string) {
 }
 
 func (s *MCPServer) checkURL(p *problems, key string) {
-	for _, k := range []string{"args", "env", "dir", "idle", "lifetime", "max_children", "nodes"} {
+	for _, k := range []string{"args", "env", "dir", "idle", "lifetime", "max_children", "nodes", "probe"} {
 		if p.isSet(key + "." + k) {
 			p.add(key+"."+k, "is for a command; remove it")
 		}

@@ -45,6 +45,7 @@ func TestOP05BadServersAtURLsAreRefused(t *testing.T) {
 		"a file":            {"mcp: {servers: {a: {url: 'file:///x'}}}\n", `is not an absolute http:// or https:// URL`},
 		"a password":        {"mcp: {servers: {a: {url: 'http://u:p@h/'}}}\n", `contains a user or password`},
 		"of a command":      {url + ", max_children: 3}}}\n", `mcp.servers.a.max_children: is for a command; remove it`},
+		"a probe of a URL":  {url + ", probe: true}}}\n", `mcp.servers.a.probe: is for a command; remove it`},
 		"environment":       {url + ", env: {A: b}}}}\n", `mcp.servers.a.env: is for a command; remove it`},
 		"of a URL":          {"mcp: {servers: {a: {command: sh, headers: {A: b}}}}\n", `mcp.servers.a.headers: is for a url; remove it`},
 		"no time":           {url + ", timeout: 0s}}}\n", `mcp.servers.a.timeout: is 0s, want a duration above 0 and at most 168h0m0s`},

@@ -24,6 +24,7 @@ const (
 	Session  = "session"  // connections
 	MCP      = "mcp"      // servers and their standard error
 	Backend  = "backend"  // calls of other backends for peers
+	Health   = "health"   // changes of state of what stands behind the endpoint
 )
 
 // class is the token bucket of one class. The rates and bursts of all classes
@@ -34,11 +35,12 @@ type class struct {
 
 var (
 	classes = map[string]class{
-		Reject:   {8, 5},
+		Reject:   {7, 5},
 		Security: {10, 7},
-		Session:  {10, 6},
-		MCP:      {8, 6},
+		Session:  {8, 6},
+		MCP:      {6, 6},
 		Backend:  {2, 2},
+		Health:   {2, 4},
 	}
 	other = class{6, 14} // and one line a second that reports lines left out
 )

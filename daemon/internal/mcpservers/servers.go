@@ -4,6 +4,7 @@ package mcpservers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/mcpstdio"
 	"github.com/slimwire/swp/internal/bridge/proc"
@@ -46,7 +48,7 @@ type Servers struct {
 	starts, exits, failures *prometheus.CounterVec
 	forgotten               func(name string)
 
-	troubles part.Troubles
+	health *health.Records
 
 	mu      sync.Mutex
 	now     map[string]*server // in force, by name
@@ -61,6 +63,7 @@ type Options struct {
 	Groups *proc.Groups // keeps those of the processes
 	Place  part.Place   // of servers with nodes: all
 	Memory *memory.Budget
+	Health *health.Records // has a record of each server; nil: nobody has one
 
 	// Served returns the profiles. They are notified of changed servers.
 	Served func() *all.Set
@@ -75,12 +78,12 @@ type Options struct {
 // New makes the servers of a configuration without starting any.
 func New(o Options) (*Servers, error) {
 	s := &Servers{
-		served: o.Served, declare: o.Declare, forgotten: o.Forgotten, groups: o.Groups, place: o.Place, memory: o.Memory,
+		served: o.Served, declare: o.Declare, forgotten: o.Forgotten, groups: o.Groups, place: o.Place, memory: o.Memory, health: o.Health,
 		log: o.Log.Named(boundlog.MCP), now: make(map[string]*server), leaving: make(map[*server]context.CancelFunc),
 	}
 	s.starts = childCounter("swpd_mcp_child_starts_total", "Processes started.")
 	s.exits = childCounter("swpd_mcp_child_exits_total", "Processes ended, for whatever reason.")
-	s.failures = childCounter("swpd_mcp_child_failures_total", "Processes that could not be started.")
+	s.failures = childCounter("swpd_mcp_child_failures_total", "Processes that could not be started, or ended with a failure.")
 	next, err := s.prepare(o.Config)
 	if err != nil {
 		return nil, err
@@ -158,8 +161,11 @@ func (s *Servers) put(next map[string]*server, def string) (left []*server) {
 			left = append(left, one)
 		}
 	}
+	s.health.Set(health.Server, slices.Collect(maps.Keys(next))...)
+	for _, one := range left {
+		s.health.Of(health.Server, one.name).Changed()
+	}
 	s.now = next
-	s.troubles.Only(slices.Collect(maps.Keys(next)))
 	s.table.Store(tableOf(peers, def))
 	s.inside.Store(tableOf(inside, ""))
 	return left
@@ -290,7 +296,7 @@ func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 		Timeouts:    mcpmap.Timeouts{Each: c.Timeout, Tools: c.Timeouts},
 		MaxChildren: c.MaxChildren, MaxShared: min(c.MaxChildren, 8),
 		Idle: c.Idle, SessionIdle: c.SessionIdle, Lifetime: c.Lifetime, Grace: part.ChildGrace,
-		Observe: s.observe,
+		Observe: s.observe, Answered: func() { s.health.Of(health.Server, name).Worked() },
 	}
 }
 
@@ -298,6 +304,7 @@ func (s *Servers) config(name string, c config.MCPServer) mcpstdio.Config {
 // since they can be parts of a payload.
 func (s *Servers) observe(ev mcpstdio.Event) {
 	fields := []zap.Field{zap.String("server", ev.Server), zap.Int("pid", ev.PID), part.Node(ev.Node), zap.Error(ev.Err)}
+	record := s.health.Of(health.Server, ev.Server)
 	switch ev.What {
 	case mcpstdio.Started:
 		s.starts.WithLabelValues(ev.Server).Inc()
@@ -308,12 +315,18 @@ func (s *Servers) observe(ev mcpstdio.Event) {
 			s.log.Info("child ended", fields...)
 			return
 		}
+		s.failures.WithLabelValues(ev.Server).Inc()
 		s.log.Warn("child ended", fields...)
-		s.troubles.Note(ev.Server, "a child ended", ev.Err)
+		if !errors.Is(ev.Err, memory.ErrFull) { // else this endpoint had no room
+			record.Failed(health.ServerEnded, ev.Err, ev.Output)
+		}
 	case mcpstdio.Failed:
 		s.failures.WithLabelValues(ev.Server).Inc()
 		s.log.Error("child could not be started", fields...)
-		s.troubles.Note(ev.Server, "a child could not be started", ev.Err)
+		record.Failed(health.ServerStart, ev.Err, nil)
+	case mcpstdio.Silent:
+		s.log.Warn("child did not answer in time", fields...)
+		record.Failed(health.ServerSilent, ev.Err, nil)
 	case mcpstdio.Stderr:
 		s.log.Info("child says", append(fields, zap.String("line", ev.Line))...)
 	case mcpstdio.Noise:
@@ -325,11 +338,6 @@ func (s *Servers) observe(ev mcpstdio.Event) {
 func (s *Servers) Names() []string {
 	names, _ := s.Targets()
 	return append([]string{}, names...) // not nil, which would be null in JSON
-}
-
-// Look implements part.Part.
-func (s *Servers) Look(h *part.Health) {
-	s.troubles.Look("mcp server", h)
 }
 
 // Close implements part.Part: it ends all children and sessions at URLs, and waits for

@@ -1,6 +1,7 @@
 package mcpservers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/mcptools"
 	"github.com/slimwire/swp/profiles"
@@ -48,8 +50,42 @@ func NewInside(s *Servers, c *config.Config, log *zap.Logger) (*Inside, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.health.Probe(health.Server, in.prober)
 	in.way, err = part.NewPassage(near, far)
 	return in, err
+}
+
+// prober is a health.Prober: a server at a URL is asked, and a command with probe: true. The answers are reported as those of
+// other calls are.
+func (in *Inside) prober(name string) func(context.Context, *health.Entry) {
+	one := in.servers.named(name)
+	switch {
+	case one == nil:
+	case one.at != nil:
+		return func(ctx context.Context, _ *health.Entry) { _ = one.at.Probe(ctx) }
+	case one.conf.Probe:
+		return func(ctx context.Context, e *health.Entry) {
+			if in.ping(ctx, name); errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				e.Failed(health.ServerSilent, errNoPing, nil)
+			}
+		}
+	}
+	return nil
+}
+
+var errNoPing = errors.New("no answer to initialize and ping")
+
+// ping opens a session of a server, pings the server in it, and ends it.
+func (in *Inside) ping(ctx context.Context, name string) {
+	client, end, err := in.connect()
+	if err != nil {
+		return
+	}
+	defer end()
+	answer, err := client.Do(ctx, &mcpmap.Call{Target: name, Octets: []byte(mcpmap.ProbeInitialize)})
+	if err == nil && answer.Session != "" {
+		_, _ = client.Do(ctx, &mcpmap.Call{Target: name, Session: answer.Session, Octets: mcpmap.AppendPing(nil, `"swp-probe"`)})
+	}
 }
 
 // maxInside bounds the exchanges for reading tools: several for each server, whose number a
@@ -98,7 +134,9 @@ func (in *Inside) Offer(o *all.Options) error {
 	o.TOOLDISC.Report = func(server string, err error) {
 		if err != nil {
 			in.log.Warn("tools of a server are not all known", zap.String("server", server), zap.Error(err))
-			in.servers.troubles.Note(server, "its tools are not all known", err)
+			if record := in.servers.health.Of(health.Server, server); !record.Failing() { // else its record says more
+				record.Failed(health.ServerTools, err, nil)
+			}
 		}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/internal/bridge/mcphttp"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
@@ -23,8 +24,9 @@ func (s *Servers) backend(name string, c *config.MCPServer) (*mcphttp.Backend, e
 		Name: name, URL: c.URL, Headers: headersOf(c), Timeouts: mcpmap.Timeouts{Each: c.Timeout, Tools: c.Timeouts}, SessionIdle: c.SessionIdle, Memory: s.memory,
 		Trouble: func(err error) {
 			s.log.Warn("request to a server failed", zap.String("server", name), zap.Error(err))
-			s.troubles.Note(name, "a request failed", err)
+			s.health.Of(health.Server, name).Failed(health.ServerRequest, err, nil)
 		},
+		Answered: func() { s.health.Of(health.Server, name).Worked() },
 	})
 }
 

@@ -3,6 +3,8 @@
 package rpcbackends
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/rpchttp"
 	"github.com/slimwire/swp/internal/bridge/upstream"
@@ -34,12 +37,13 @@ type Backends struct {
 	declare  func(*config.Config)
 	log      *zap.Logger
 	failures *prometheus.CounterVec
-	troubles part.Troubles
+	health   *health.Records
 }
 
 // table has the backends of one configuration.
 type table struct {
 	methods map[string]rpc.Method
+	urls    map[string]string // by name
 	names   []string
 	clients []*upstream.Client
 	places  []*fair.Slots // by the order of names
@@ -49,7 +53,8 @@ type table struct {
 type Options struct {
 	Config *config.Config
 	Log    *zap.Logger
-	Memory *memory.Budget // for their answers
+	Memory *memory.Budget  // for their answers
+	Health *health.Records // has a record of each backend; nil: nobody has one
 
 	// Own are the methods of the program itself: no backend may serve one.
 	Own map[string]rpc.Method
@@ -61,7 +66,7 @@ type Options struct {
 // New does not connect yet.
 func New(o Options) (*Backends, error) {
 	b := &Backends{
-		memory: o.Memory, own: o.Own, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		memory: o.Memory, own: o.Own, declare: o.Declare, health: o.Health, log: o.Log.Named(boundlog.Backend),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_rpc_backend_failures_total", Help: "Calls that got no proper response.",
 		}, []string{"backend"}),
@@ -71,7 +76,17 @@ func New(o Options) (*Backends, error) {
 		return nil, err
 	}
 	b.put(t)
+	b.health.Probe(health.Backend, b.prober)
 	return b, nil
+}
+
+// prober is a health.Prober: a backend is asked for a connection.
+func (b *Backends) prober(name string) func(context.Context, *health.Entry) {
+	url := b.now.Load().urls[name]
+	if url == "" {
+		return nil
+	}
+	return health.Connects(url, health.BackendUnreached)
 }
 
 // Offer implements part.Part.
@@ -95,16 +110,17 @@ func (b *Backends) Pools() (list []part.Pool) {
 
 // read makes the backends of a configuration, without connecting.
 func (b *Backends) read(c *config.Config) (*table, error) {
-	t := &table{methods: make(map[string]rpc.Method), names: slices.Sorted(maps.Keys(c.RPC.Backends))}
+	t := &table{methods: make(map[string]rpc.Method), urls: make(map[string]string), names: slices.Sorted(maps.Keys(c.RPC.Backends))}
 	for _, name := range t.names {
 		conf := c.RPC.Backends[name]
 		client := upstream.New(upstream.Options{Silence: conf.Timeout, Calls: calls, Memory: b.memory})
-		t.clients = append(t.clients, client)
+		t.clients, t.urls[name] = append(t.clients, client), conf.URL
 		places := fair.NewSlots(calls)
 		t.places = append(t.places, places)
 		methods, err := rpchttp.Methods(rpchttp.Options{
 			Name: name, URL: conf.URL, Methods: conf.Methods, Repeatable: conf.Repeatable, Client: client, Places: places,
-			Trouble: func(method string, err error) { b.failed(name, method, err) },
+			Trouble:  func(method string, err error) { b.failed(name, method, err) },
+			Answered: func() { b.health.Of(health.Backend, name).Worked() },
 		})
 		if err != nil {
 			t.close()
@@ -126,7 +142,13 @@ func (b *Backends) failed(name, method string, err error) {
 	if slices.Contains(b.now.Load().names, name) {
 		b.failures.WithLabelValues(name).Inc()
 	}
-	b.troubles.Note(name, "a call failed", err)
+	switch {
+	case errors.Is(err, upstream.ErrBusy): // the backend has not failed
+	case errors.Is(err, upstream.ErrUnreached):
+		b.health.Of(health.Backend, name).Failed(health.BackendUnreached, err, nil)
+	default:
+		b.health.Of(health.Backend, name).Failed(health.BackendCall, err, nil)
+	}
 }
 
 // put sends new calls to other backends. Calls in flight end at the old ones.
@@ -135,9 +157,14 @@ func (b *Backends) put(t *table) {
 	for _, name := range t.names {
 		b.failures.WithLabelValues(name)
 	}
-	b.troubles.Only(t.names)
+	b.health.Set(health.Backend, t.names...)
 	if old == nil {
 		return
+	}
+	for name, url := range old.urls {
+		if t.urls[name] != url {
+			b.health.Of(health.Backend, name).Changed()
+		}
 	}
 	for _, name := range old.names {
 		if !slices.Contains(t.names, name) {
@@ -187,11 +214,6 @@ func apart(t *table, own map[string]rpc.Method) error {
 
 // Collectors implements part.Part.
 func (b *Backends) Collectors() []prometheus.Collector { return []prometheus.Collector{b.failures} }
-
-// Look implements part.Part.
-func (b *Backends) Look(h *part.Health) {
-	b.troubles.Look("rpc backend", h)
-}
 
 // Close implements part.Part.
 func (b *Backends) Close() error {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -217,6 +218,15 @@ func (s *Storage) Look(h *part.Health) {
 		h.Reasons = append(h.Reasons, "store: "+strings.TrimPrefix(why, "store: "))
 	}
 	s.lookOthers(h)
+}
+
+// Health returns the state of the store.
+func (s *Storage) Health() []health.Seen {
+	one := health.Seen{Name: "store", State: health.OK}
+	if why, ok := s.failure.Text(); ok {
+		one.State, one.Fault, one.Why = health.Failing, health.StoreWrite, strings.TrimPrefix(why, "store: ")
+	}
+	return []health.Seen{one}
 }
 
 // Serve implements part.Part: it runs the probes.

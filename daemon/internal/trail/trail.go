@@ -22,6 +22,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/telemetry"
 	"github.com/slimwire/swp/e1"
@@ -193,6 +194,19 @@ func (t *Trail) Look(h *part.Health) {
 	default:
 		h.WarnWith("audit records cannot be written", ": "+err.Error())
 	}
+}
+
+// Health returns the state of the audit trail, if one is written.
+func (t *Trail) Health() []health.Seen {
+	file := t.file.Load()
+	if file == nil {
+		return nil
+	}
+	one := health.Seen{Name: "audit trail", State: health.OK}
+	if err := file.Err(); err != nil {
+		one.State, one.Fault, one.Why = health.Failing, health.TrailWrite, err.Error()
+	}
+	return []health.Seen{one}
 }
 
 // Close implements part.Part.

@@ -1,19 +1,21 @@
 package workers
 
 import (
-	"maps"
-	"slices"
+	"context"
+	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/daemon/internal/slip"
 	"github.com/slimwire/swp/internal/bridge/a2ahttp"
 	"github.com/slimwire/swp/internal/bridge/a2aowners"
+	"github.com/slimwire/swp/internal/bridge/upstream"
 	"github.com/slimwire/swp/internal/memory"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -36,7 +38,7 @@ type Agents struct {
 	anchors  func() *ucr.Table
 	log      *zap.Logger
 	failures *prometheus.CounterVec
-	troubles part.Troubles
+	health   *health.Records
 }
 
 // remote is an agent of the configuration.
@@ -61,6 +63,7 @@ type AgentOptions struct {
 	Hires   *served.Profiles // registers Workers
 	Memory  *memory.Budget   // for their answers
 	Cards   agdisc.Source    // of the configuration, in place of those of agents
+	Health  *health.Records  // has a record of each agent; nil: nobody has one
 
 	// Declare puts the hints on agents from a configuration into force.
 	Declare func(*config.Config)
@@ -69,7 +72,7 @@ type AgentOptions struct {
 // NewAgents makes the agents of a configuration. It does not connect.
 func NewAgents(o AgentOptions) (*Agents, error) {
 	a := &Agents{
-		hires: o.Hires, declare: o.Declare, records: o.Records, memory: o.Memory, may: o.Access, cards: o.Cards, log: o.Log.Named(boundlog.Backend),
+		hires: o.Hires, declare: o.Declare, records: o.Records, memory: o.Memory, may: o.Access, cards: o.Cards, health: o.Health, log: o.Log.Named(boundlog.Backend),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_agent_failures_total", Help: "Requests that an agent at a URL did not properly answer.",
 		}, []string{"agent"}),
@@ -87,7 +90,17 @@ func NewAgents(o AgentOptions) (*Agents, error) {
 		return nil, err
 	}
 	a.put(next)
+	a.health.Probe(health.Agent, a.prober)
 	return a, nil
+}
+
+// prober is a health.Prober: an agent is asked for its card.
+func (a *Agents) prober(name string) func(context.Context, *health.Entry) {
+	one := a.roster.named(name)
+	if one == nil {
+		return nil
+	}
+	return func(ctx context.Context, _ *health.Entry) { one.is.back.Probe(ctx) }
 }
 
 // SetAnchors has agents that speak SLIP use the anchors that the function returns for each
@@ -121,8 +134,11 @@ func (a *Agents) build(name string, conf *config.A2AAgent) (*remote, error) {
 		Trouble: func(operation string, err error) {
 			a.failures.WithLabelValues(name).Inc()
 			a.log.Warn("request to an agent failed", zap.String("agent", name), zap.String("operation", operation), zap.Error(err))
-			a.troubles.Note(name, "a request failed", err)
+			if !errors.Is(err, upstream.ErrBusy) { // else the agent has not failed
+				a.health.Of(health.Agent, name).Failed(health.AgentRequest, err, nil)
+			}
 		},
+		Answered: func() { a.health.Of(health.Agent, name).Worked() },
 	})
 	if err != nil {
 		return nil, err
@@ -135,8 +151,7 @@ func (a *Agents) put(next map[string]*enlisted[config.A2AAgent, *remote]) (gone,
 	for name := range next {
 		a.failures.WithLabelValues(name)
 	}
-	a.troubles.Only(slices.Collect(maps.Keys(next)))
-	return a.roster.put(next)
+	return record(a.health, health.Agent, &a.roster, next)
 }
 
 // AgentSection is the reloadable part of the configuration.
@@ -185,11 +200,6 @@ func (a *Agents) Card(agentID string, found func(agdisc.Card, error)) bool {
 
 // Collectors implements part.Part.
 func (a *Agents) Collectors() []prometheus.Collector { return []prometheus.Collector{a.failures} }
-
-// Look implements part.Part.
-func (a *Agents) Look(h *part.Health) {
-	a.troubles.Look("a2a agent", h)
-}
 
 // Close implements part.Part: it closes idle connections.
 func (a *Agents) Close() error {

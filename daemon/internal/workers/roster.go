@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/profiles/a2a"
 )
 
@@ -109,6 +110,17 @@ func (r *roster[C, E]) put(next map[string]*enlisted[C, E]) (gone, come []a2a.Re
 	}
 	r.now = next
 	return gone, come
+}
+
+// record makes next current, and has a record of each executor, without what is known of changed ones.
+func record[C any, E executor](records *health.Records, kind health.Kind, r *roster[C, E], next map[string]*enlisted[C, E]) (gone, come []a2a.Registration) {
+	records.Set(kind, slices.Collect(maps.Keys(next))...)
+	for _, one := range r.inForce() {
+		if next[one.name] != one {
+			records.Of(kind, one.name).Changed()
+		}
+	}
+	return r.put(next)
 }
 
 // inForce returns the current executors, by name.

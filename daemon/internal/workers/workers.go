@@ -17,6 +17,7 @@ import (
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/boundlog"
+	"github.com/slimwire/swp/daemon/internal/health"
 	"github.com/slimwire/swp/daemon/internal/part"
 	"github.com/slimwire/swp/daemon/internal/served"
 	"github.com/slimwire/swp/internal/bridge/proc"
@@ -43,6 +44,7 @@ type Workers struct {
 	schemas atomic.Pointer[schemas]
 	log     *zap.Logger
 	ended   *prometheus.CounterVec
+	health  *health.Records
 }
 
 // schemas holds the schemas of task inputs, by kind.
@@ -65,6 +67,7 @@ type Options struct {
 	Place  part.Place       // of commands with nodes: all
 	Memory *memory.Budget   // for their answers
 	Hires  *served.Profiles // registers Workers
+	Health *health.Records  // has a record of each worker; nil: nobody has one
 
 	// MayUse reports whether an identity may use an agent_id.
 	MayUse func(identity, agentID string) bool
@@ -76,7 +79,7 @@ type Options struct {
 // New makes the workers of a configuration. It connects and starts nothing.
 func New(o Options) (*Workers, error) {
 	w := &Workers{
-		conf: o.Config, groups: o.Groups, place: o.Place, memory: o.Memory, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, log: o.Log.Named(boundlog.Backend),
+		conf: o.Config, groups: o.Groups, place: o.Place, memory: o.Memory, hires: o.Hires, mayUse: o.MayUse, declare: o.Declare, health: o.Health, log: o.Log.Named(boundlog.Backend),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "swpd_a2a_runs_total", Help: "Tasks that a worker was given, by how that ended.",
 		}, []string{"worker", "outcome"}),
@@ -94,7 +97,17 @@ func New(o Options) (*Workers, error) {
 		return nil, err
 	}
 	w.put(next)
+	w.health.Probe(health.Worker, w.prober)
 	return w, nil
+}
+
+// prober is a health.Prober: a worker at a URL is asked for a connection.
+func (w *Workers) prober(name string) func(context.Context, *health.Entry) {
+	one := w.roster.named(name)
+	if one == nil || one.is.client == nil {
+		return nil
+	}
+	return health.Connects(one.conf.URL, health.WorkerUnreached)
 }
 
 // workerTable is the result of one reading of the configuration.
@@ -120,7 +133,7 @@ func (w *Workers) put(t workerTable) (gone, come []a2a.Registration) {
 			w.ended.WithLabelValues(name, outcome)
 		}
 	}
-	return w.roster.put(t.workers)
+	return record(w.health, health.Worker, &w.roster, t.workers)
 }
 
 // Section is the reloadable part of the configuration.
@@ -234,13 +247,26 @@ func (w *Workers) watch(name string, one a2a.Worker, h *hand) a2a.Worker {
 		switch {
 		case ctx.Err() != nil:
 			outcome = taskStopped
-		case err != nil:
+		case err == nil, errors.Is(err, worker.ErrRefused):
+			w.health.Of(health.Worker, name).Worked()
+		case h.client != nil && !errors.Is(err, upstream.ErrBusy): // observe reports commands
+			w.health.Of(health.Worker, name).Failed(urlFault(err), err, nil)
+		}
+		if err != nil && outcome != taskStopped {
 			outcome = taskFailed
 			w.log.Warn("task failed", part.From(t.Peer, zap.String("worker", name), taskID(t), zap.Error(err))...)
 		}
 		w.ended.WithLabelValues(name, outcome).Inc()
 		return output, err
 	})
+}
+
+// urlFault returns the fault of a worker at a URL.
+func urlFault(err error) health.Fault {
+	if errors.Is(err, upstream.ErrUnreached) {
+		return health.WorkerUnreached
+	}
+	return health.WorkerTask
 }
 
 func taskID(t *a2a.Task) zap.Field { return zap.String("task_id", hex.EncodeToString(t.ID)) }
@@ -253,7 +279,11 @@ func (w *Workers) observe(name string, e worker.Event) {
 		w.log.Debug("worker started", fields...)
 	case worker.Exited:
 		w.log.Debug("worker ended", append(fields, zap.Error(e.Err))...)
+		if e.Err != nil {
+			w.health.Of(health.Worker, name).Failed(health.WorkerTask, e.Err, e.Output)
+		}
 	case worker.Failed:
+		w.health.Of(health.Worker, name).Failed(health.WorkerStart, e.Err, nil)
 		w.log.Error("worker could not be started", append(fields, zap.Error(e.Err))...)
 	case worker.Stderr:
 		w.log.Info("worker says", append(fields, zap.String("line", e.Line))...)
