@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -27,12 +28,18 @@ import (
 
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the state of a running swpd",
+		Use:   "status [NAME]",
+		Short: "Show the state of a running swpd, or of a server, worker, agent, back end, partner or certificate",
 		Long: `Ask the swpd on this machine, through the socket in its data directory, whether it is ready and
 what it serves. The exit code is 3 if it runs but is not ready, 1 if it does not
-answer, or if the swpd that answers runs with another file than --config.`,
+answer, or if the swpd that answers runs with another file than --config.
+
+With NAME show what is known of the things of this name that stand behind swpd: MCP servers, workers,
+agents, back ends, partners, certificates (by their files), "store" and "audit trail". That is their state
+and since when, the last success, the last error with the last lines of standard error, and what to do.
+Secrets in these lines are masked. The exit code is 3 if one of these things does not work.`,
 		Example: `  swpd status
+  swpd status files
   swpd status --config swpd.yaml
   swpd status --admin 127.0.0.1:7790 --token-file alice.token --json
   swpd status --cluster
@@ -43,12 +50,18 @@ answer, or if the swpd that answers runs with another file than --config.`,
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	nodes := cmd.Flags().Bool("cluster", false, "show the nodes that share the store")
 	watch := cmd.Flags().Bool("watch", false, "follow: ask again each second, until interrupted; with --json an object on each line")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *nodes && len(args) > 0 {
+			return cli.Usagef("--cluster has no effect with NAME; use one of them")
+		}
 		once := func(out io.Writer) error {
 			_, s, err := askStatus(at, *file)
 			switch {
 			case err != nil:
 				return err
+			case len(args) > 0:
+				return describe(out, s, args[0], *asJSON, *watch)
 			case *nodes && s.Cluster == nil:
 				return errors.New("this swpd shares its store with no other node (store is not a postgres:// URL)")
 			}
@@ -162,6 +175,9 @@ func (s *server) find(file string) (*server, error) {
 	return &server{at: c.CommandAddress(), data: c.Data}, nil
 }
 
+// maxStatus bounds the answer to /status: a record of a thing behind swpd has up to 4 KiB.
+const maxStatus = 16 << 20
+
 // askStatus asks the swpd of a configuration, or the one at an address, and returns its
 // address. Another one, which happens to listen on the address in the file, is an error.
 func askStatus(at *server, file string) (admin *server, s *daemon.Status, err error) {
@@ -170,7 +186,7 @@ func askStatus(at *server, file string) (admin *server, s *daemon.Status, err er
 		return nil, nil, err
 	}
 	s = new(daemon.Status)
-	if err := admin.ask(http.MethodGet, "/status", s); err != nil {
+	if err := admin.askFor(http.MethodGet, "/status", 5*time.Second, maxStatus, s); err != nil {
 		return nil, nil, err
 	}
 	if at.at == "" && file != "" && !sameFile(s.Config, file) {
@@ -196,7 +212,7 @@ func askActive(at *server, file string) (admin *server, err error) {
 	return admin, nil
 }
 
-// sameFile reports whether two names are those of one file.
+// sameFile reports whether two names denote one file.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	if err != nil {
@@ -357,7 +373,14 @@ func printStatus(out io.Writer, s *daemon.Status) error {
 		}
 	}
 	for _, server := range s.Servers {
-		row("MCP server", "%s", server)
+		if !slices.ContainsFunc(s.Behind, func(b daemon.Behind) bool { return b.Kind == "server" && b.Name == server && !b.State.Well() }) {
+			row("MCP server", "%s", server)
+		}
+	}
+	for i := range s.Behind {
+		if b := &s.Behind[i]; !b.State.Well() && b.Kind != "partner" { // which follow
+			row(kindOf(b), "%s: %s", b.Name, b.Line())
+		}
 	}
 	for _, server := range s.Departing {
 		row("MCP server", "%s, removed or changed: ends with its last request or session", server)

@@ -72,3 +72,53 @@ func TestFollowingGoesOnWhenSwpdDoesNotAnswer(t *testing.T) {
 		})
 	}
 }
+
+func TestStatusOfANameSaysWhatIsKnownOfIt(t *testing.T) {
+	now := time.Date(2026, 11, 29, 3, 3, 11, 0, time.UTC)
+	at := func(d time.Duration) time.Time { return now.Add(-d) }
+	bad := daemon.Behind{Kind: "server", Name: "files", State: "failing", Since: at(time.Hour), Failures: 12, Remedy: "mend it"}
+	if err := json.Unmarshal([]byte(`{"at":"2026-11-29T03:02:11Z","text":"its process ended: exit status 1","output":["one","FATAL: \u001b no"]}`), &bad.LastError); err != nil {
+		t.Fatal(err)
+	}
+	s := &daemon.Status{Behind: []daemon.Behind{bad, {Kind: "worker", Name: "brief", State: "ok", Since: at(time.Minute), LastSuccess: at(time.Second)}}}
+	var out bytes.Buffer
+	if err := printBehind(&out, &bad, now); err != nil {
+		t.Fatal(err)
+	}
+	want := `MCP server    files
+state         failing since 2026-11-29T02:03:11Z, 1h0m0s ago
+last success  none is known
+last error    2026-11-29T03:02:11Z, 1m0s ago
+              its process ended: exit status 1
+it said       one
+              FATAL: \x1b no
+failures      12 in the last 24 hours
+do            mend it
+`
+	if got := out.String(); strings.ReplaceAll(got, `\u001b`, `\x1b`) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	var exit *exitError
+	if err := describe(&out, s, "files", false, false); !errors.As(err, &exit) || exit.code != exitUnwell || err.Error() != "mcp server files is failing" {
+		t.Errorf("%v", err)
+	}
+	if err := describe(&out, s, "brief", false, false); err != nil {
+		t.Error(err)
+	}
+	if err := describe(&out, s, "file", false, false); err == nil || err.Error() != `nothing behind this swpd is called "file"; did you mean files?` {
+		t.Errorf("%v", err)
+	}
+	out.Reset()
+	_ = describe(&out, s, "files", true, false)
+	var list []daemon.Behind
+	if err := json.Unmarshal(out.Bytes(), &list); err != nil || len(list) != 1 || list[0].LastError == nil {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+	out.Reset()
+	if err := printStatus(&out, s); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "\nMCP server   files: failing since 2026-11-29T02:03:11Z: its process ended: exit status 1: FATAL") || strings.Contains(got, "brief") {
+		t.Errorf("the status is %s", got)
+	}
+}
