@@ -289,6 +289,14 @@ const draw = {
       [...(s.status.mcp_servers ?? []), ...(s.status.mcp_servers_departing ?? [])].map((name) => [name, ...["swpd_mcp_children", "swpd_mcp_in_flight", "swpd_mcp_waiting", "swpd_mcp_child_starts_total", "swpd_mcp_child_exits_total"].map((m) => count(of(m, name))), count(of("swpd_mcp_child_failures_total", name) + of("swpd_mcp_url_failures_total", name))]),
       "no MCP server is configured");
   },
+  behind(s) {
+    const worst = ["failing", "away", "expiring", "suspended", "starting", "untried", "ok"];
+    const kinds = { ok: "good", failing: "bad", away: "bad", expiring: "warn", suspended: "warn" };
+    const things = [...(s.status.behind ?? [])].sort((a, b) => worst.indexOf(a.state) - worst.indexOf(b.state));
+    fill($("things"), ["kind", "name", "state", "since", "last success", "last error", "it said", "#failures in 24 h", "what to do"], things.map((b) =>
+      [b.kind, b.name, status(b.state, kinds[b.state] ?? ""), time(b.since), time(b.last_success), b.last_error ? element("span", {}, time(b.last_error.at), " ", b.last_error.text) : "",
+        b.last_error?.output ? element("span", {}, ...b.last_error.output.flatMap((line) => [line, element("br")])) : "", count(b.failures_24h), b.remedy ?? ""]), "nothing is configured");
+  },
   certificates(s) {
     fill($("certs"), ["file", "who", "issuer", "until", "left"], (s.status.certificates ?? []).map((c) => {
       const days = (Date.parse(c.not_after) - s.time) / 86400e3;
