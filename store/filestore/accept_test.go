@@ -85,6 +85,9 @@ func TestST04AcceptedDamageIsLeftOutAndLaterDamageReported(t *testing.T) {
 			t.Errorf("notices %q, want one about %q", notices, name)
 		}
 	}
+	if text := strings.Join(notices, "\n"); !strings.Contains(text, "2 blobs and 1 unfinished parts that are damaged were left out") {
+		t.Errorf("notices: %s", text)
+	}
 	if _, found, err := s.Part(t.Context(), "part"); found || err != nil {
 		t.Error("the damaged part is there")
 	}

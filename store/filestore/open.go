@@ -77,12 +77,11 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 // load reads the records and compares them with the files. If something is damaged and
 // damage is not accepted, it changes no valid data.
 func (s *Store) load(ctx context.Context) error {
-	forget, err := s.loadRecords(ctx)
+	forget, left, err := s.loadRecords(ctx)
 	if err != nil {
 		return fmt.Errorf("filestore: %w", err)
 	}
 	known := make(map[blocks.ID]bool)
-	left := len(forget)
 	var buf []byte // with AcceptDamage: for reading all files
 	if s.options.AcceptDamage {
 		buf = make([]byte, blocks.Buffer)
@@ -111,7 +110,7 @@ func (s *Store) load(ctx context.Context) error {
 				if err = s.damaged(it.name, "file %s: %w", r.File, err); !s.options.AcceptDamage {
 					return err
 				}
-				left++
+				left[which]++
 			default:
 				s.notice("%q: file %s: %v: what was not synced ended with the machine", it.name, r.File, err)
 			}
@@ -133,16 +132,17 @@ func (s *Store) load(ctx context.Context) error {
 			delete(s.items, name)
 		}
 	}
-	if left > 0 {
-		s.notice("%s: %d that are damaged were left out, as was accepted; what is left of their files is kept in %s", s.dir, left, lostDir)
+	if n := left[partRecord] + left[blobRecord]; n > 0 {
+		s.notice("%s: %d blobs and %d unfinished parts that are damaged were left out, as was accepted; what is left of their files is kept in %s",
+			s.dir, left[blobRecord], left[partRecord], lostDir)
 		s.damage.Store(nil) // the damaged entries are no longer in the store
 	}
 	return s.tidy(known)
 }
 
 // loadRecords reads the records and starts the clock. With AcceptDamage the returned
-// functions remove unreadable records.
-func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err error) {
+// functions remove unreadable records, and left is their number.
+func (s *Store) loadRecords(ctx context.Context) (forget []func() error, left [2]int, err error) {
 	latest := int64(0)
 	read := func(it *item, which int, version uint64, value []byte) error {
 		it.stored[which] = version
@@ -155,6 +155,9 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 				return err
 			}
 			forget = append(forget, func() error { return s.commit(it, which, nil) })
+			if it != &s.counter {
+				left[which]++
+			}
 			return nil
 		case which == partRecord:
 			it.part = r
@@ -172,7 +175,7 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 			return bad == nil
 		})
 		if err = cmp.Or(err, bad); err != nil {
-			return nil, err
+			return nil, left, err
 		}
 	}
 	// The empty name is not greater than itself: Scan does not return this record.
@@ -181,11 +184,11 @@ func (s *Store) loadRecords(ctx context.Context) (forget []func() error, err err
 		err = read(&s.counter, blobRecord, version, value)
 	}
 	if err != nil {
-		return nil, err
+		return nil, left, err
 	}
 	s.reserved = s.version
 	s.clock = clock.New(s.options.Now, latest)
-	return forget, nil
+	return forget, left, nil
 }
 
 // fit truncates a file to the length in its record. A shorter or missing file is blocks.ErrSum.

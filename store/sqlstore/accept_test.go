@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/effort"
 	"github.com/slimwire/swp/store"
 	"github.com/slimwire/swp/store/sqlstore"
 )
@@ -192,8 +195,10 @@ func TestST04AcceptedDamageOfRowsIsLeftOut(t *testing.T) {
 		}
 	}
 	wantUndamaged()
-	if text := strings.Join(notices, "\n"); !strings.Contains(text, "accepted") || !strings.Contains(text, "kept as") {
-		t.Errorf("notices: %s", text)
+	saved, left := fmt.Sprintf("%d records, %d entries and %d items saved", heldRecords-len(hit), heldEntries-len(hit), heldItems-len(hit)),
+		fmt.Sprintf(`left out: %d records ("space": %[1]d), %[1]d entries ("space": %[1]d), %[1]d items ("space": %[1]d); the damaged file is kept as`, len(hit))
+	if text := strings.Join(notices, "\n"); !strings.Contains(text, "accepted") || !strings.Contains(text, saved) || !strings.Contains(text, left) {
+		t.Errorf("notices: %s\nwant %s, %s", text, saved, left)
 	}
 	kept, _ := filepath.Glob(filepath.Join(dir, "state.db.damaged-*Z"))
 	if len(kept) != 1 {
@@ -218,4 +223,84 @@ func TestST04AcceptedDamageOfRowsIsLeftOut(t *testing.T) {
 	if seq := <-seqs; seq <= heldEntries/3 {
 		t.Errorf("the next entry has number %d, want one above %d", seq, heldEntries/3)
 	}
+}
+
+// Each page of the file is lost in turn. That which is left out is counted by kind, and exactly but for records of a page that
+// cannot be read. Rows behind the page are saved. A log that is kept gives no number of an entry again.
+func TestST04WhatAcceptedDamageLeavesOutIsCountedByKind(t *testing.T) {
+	files := stopped(t)
+	pages := len(files["state.db"]) / 4096
+	lost, much := 0, 0 // pages of which something, and much, is left out
+	for page := 1; page < pages; page++ {
+		if !effort.Due(page, 8) {
+			continue
+		}
+		b := bytes.Clone(files["state.db"])
+		clear(b[page*4096:][:4096])
+		var notices []string
+		s, err := sqlstore.Open(t.Context(), sqlstore.Options{Dir: files.with("state.db", b).place(t), AcceptDamage: true, Notice: func(text string) { notices = append(notices, text) }})
+		if err != nil {
+			t.Fatalf("page %d: %v", page, err)
+		}
+		records, entries, items := contents(t, s)
+		notice := notices[len(notices)-1]
+		if strings.Contains(notice, " saved, ") { // else the page was free
+			for kind, lost := range map[string]int{"records": heldRecords - records, "entries": heldEntries - entries, "items": heldItems - items} {
+				told, exact := leftOut(notice, kind)
+				if told > lost || exact && told != lost || kind != "records" && told < lost {
+					t.Errorf("page %d of %d: %d %s are left out: %s", page, pages, lost, kind, notice)
+				}
+			}
+			lost++
+			if min(records-heldRecords, entries-heldEntries, items-heldItems) < -20 {
+				much++
+			}
+		} else if records != heldRecords || entries != heldEntries || items != heldItems {
+			t.Errorf("page %d: %d records, %d entries, %d items, and the notices %q", page, records, entries, items, notices)
+		}
+		for l := range 3 {
+			if entries == 0 { // the logs are lost
+				break
+			}
+			seqs := make(chan store.AppendResult, 1)
+			s.Append("space", fmt.Sprint("log ", l), "", "owner", nil, time.Time{}, func(r store.AppendResult) { seqs <- r })
+			if r := <-seqs; r.Err != nil || r.Seq <= heldEntries/3 {
+				t.Errorf("page %d: the next entry of log %d has number %d, %v", page, l, r.Seq, r.Err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if lost == 0 || much > lost/4 { // pages that have others below them
+		t.Errorf("of %d pages with data %d have taken more than 20 records, entries or items along", lost, much)
+	}
+}
+
+// contents counts what a store has of that of fill.
+func contents(t *testing.T, s *sqlstore.Store) (records, entries, items int) {
+	t.Helper()
+	err := s.Scan(t.Context(), "space", "", "", func(string, uint64, []byte) bool { records++; return true })
+	for i := range 3 {
+		err = errors.Join(err,
+			s.Read(t.Context(), "space", fmt.Sprint("log ", i), 0, func(uint64, string, []byte) bool { entries++; return true }))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return records, entries, s.Stats().Items
+}
+
+var omission = regexp.MustCompile(`(\d+) (records|entries|items)( or more)?`)
+
+// leftOut returns how many of a kind a notice says are left out, and whether that is their number.
+func leftOut(notice, kind string) (n int, exact bool) {
+	_, left, _ := strings.Cut(notice, "left out: ")
+	for _, m := range omission.FindAllStringSubmatch(left, -1) {
+		if m[2] == kind {
+			n, _ = strconv.Atoi(m[1])
+			return n, m[3] == ""
+		}
+	}
+	return 0, true
 }

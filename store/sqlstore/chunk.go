@@ -98,6 +98,14 @@ type entries struct {
 	sum   uint32 // of it, as stored
 }
 
+// number returns the number of entries that can be read, at least 1. They may be damaged.
+func (k *chunk) number() (n int) {
+	for e := k.entries(); e.next(); {
+		n++
+	}
+	return max(n, 1)
+}
+
 func (k *chunk) entries() entries { return entries{rest: k.data} }
 
 // next reads the next entry, and returns false at the end, or where no entry can be read. The entry
