@@ -97,6 +97,9 @@ type Body struct {
 	// Answer says that the body answers a call of this side, see Wait.Answer.
 	Answer bool
 
+	// Check is called with the octets so far, before more are read. Its error ends ReadAll. May be nil.
+	Check func(body []byte) error
+
 	// Waited is called with the time for which the body has waited, before it is read on. May be nil.
 	Waited func(time.Duration)
 }
@@ -188,6 +191,10 @@ func (r *reading) read(ctx context.Context) (buf []byte, err error) {
 			return buf, err
 		case r.room.Yielded():
 			return buf, ErrFull
+		case r.body.Check != nil:
+			if err := r.body.Check(buf); err != nil {
+				return buf, err
+			}
 		}
 	}
 }

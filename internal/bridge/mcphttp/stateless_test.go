@@ -199,13 +199,17 @@ func TestASubscriptionThatIsAnsweredWithoutAStreamEndsAtItsFirstObject(t *testin
 // A call that is answered by lines of JSON ends at the first one that shows it, not at the timeout.
 func TestACallThatIsAnsweredByLinesOfJSONEndsAtTheFirst(t *testing.T) {
 	const note, answer = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":"a \\ and } in \" it"}}`, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+	long := strings.Repeat("a long text, ", 100<<10/13)
 	for name, tt := range map[string]struct {
 		lines string
 		ends  bool // the server
 		want  string
 	}{
 		"a notification":             {note + "\n", false, "gave an answer that is no JSON-RPC response"},
+		"a long notification":        {strings.Replace(note, "it", long, 1) + "\n", false, "gave an answer that is no JSON-RPC response"},
 		"prose":                      {"hello", false, "gave an answer that is no JSON-RPC response"},
+		"a long answer, and more":    {strings.Replace(answer, "[]", `["`+long+`"]`, 1) + note, false, "gave an answer that is no JSON-RPC response"},
+		"a long answer":              {strings.Replace(answer, "[]", `["`+long+`"]`, 1), true, `"content":["a long text`},
 		"an answer, and more":        {answer + "\n" + note + "\n", false, "gave an answer that is no JSON-RPC response"},
 		"an answer of several lines": {"\n " + strings.ReplaceAll(answer, ",", ",\n") + " \r\n", true, `"content":[]`},
 	} {

@@ -1,43 +1,34 @@
 package upstream
 
-import "io"
-
-// maxChecked is the size, in octets, up to which an object is checked before the end of its body.
-const maxChecked = 4 << 10
-
-// document reads a body and finds the end of its first JSON object.
+// document finds the end of the first JSON object of a body that arrives.
 type document struct {
-	from  io.Reader
 	check func(object []byte) error
 
-	seen             []byte // the object so far, up to maxChecked and one more
-	depth            int    // of objects and arrays
-	quoted, escaped  bool
-	begun, over, bad bool
+	at              int // octets that were looked at
+	depth           int // of objects and arrays
+	quoted, escaped bool
+	begun, over     bool
 }
 
-func (d *document) Read(p []byte) (int, error) {
-	n, err := d.from.Read(p)
-	for _, c := range p[:n] {
-		space := c == ' ' || c == '\n' || c == '\r' || c == '\t'
-		d.bad = d.bad || !space && (d.over || !d.begun && c != '{')
-		if d.bad || d.over {
+// look looks at the octets of the body so far. Its error is that of check: for the object, or for nil if the body has
+// something else before or after the object.
+func (d *document) look(body []byte) error {
+	for d.at < len(body) {
+		c := body[d.at]
+		d.at++
+		switch space := c == ' ' || c == '\n' || c == '\r' || c == '\t'; {
+		case space && (d.over || !d.begun):
 			continue
+		case d.over, !d.begun && c != '{':
+			return d.check(nil)
 		}
-		if len(d.seen) <= maxChecked {
-			d.seen = append(d.seen, c)
-		}
-		d.take(c)
-		if d.over && len(d.seen) <= maxChecked {
-			if fault := d.check(d.seen); fault != nil {
-				return n, fault
+		if d.take(c); d.over {
+			if err := d.check(body[:d.at]); err != nil {
+				return err
 			}
 		}
 	}
-	if d.bad {
-		return n, d.check(nil)
-	}
-	return n, err
+	return nil
 }
 
 func (d *document) take(c byte) {
@@ -53,6 +44,6 @@ func (d *document) take(c byte) {
 		d.depth++
 	case c == '}', c == ']':
 		d.depth--
-		d.over = d.begun && d.depth <= 0
+		d.over = d.depth <= 0
 	}
 }

@@ -51,15 +51,15 @@ func (r *Response) Await() (heard func()) {
 }
 
 // Body reads the body whole. It is the caller's own.
-func (r *Response) Body() ([]byte, error) { return r.body(r.http.Body) }
+func (r *Response) Body() ([]byte, error) { return r.body(nil) }
 
-// Document is Body for a body that is one JSON object. It fails as soon as check refuses the object, if that is small, or
-// something follows it: such a body may have no end.
+// Document is Body for a body that is one JSON object. It fails as soon as check refuses the object, or something
+// follows it: such a body may have no end. check is called with nil for a body that is something else.
 func (r *Response) Document(check func(object []byte) error) ([]byte, error) {
-	return r.body(&document{from: r.http.Body, check: check})
+	return r.body((&document{check: check}).look)
 }
 
-func (r *Response) body(from io.Reader) ([]byte, error) {
+func (r *Response) body(check func(body []byte) error) ([]byte, error) {
 	limit := r.client.opts.MaxBody
 	// The announced length serves only to refuse without reading.
 	if r.http.ContentLength > int64(limit) {
@@ -68,7 +68,8 @@ func (r *Response) body(from io.Reader) ([]byte, error) {
 	defer r.Await()()
 	wait := min(roomTime, r.client.opts.Silence/2)
 	body, err := r.held.ReadAll(r.ctx, memory.Body{
-		Reader: io.LimitReader(from, int64(limit)+1), Announced: r.http.ContentLength, Wait: wait, Conn: yields{r}, Answer: true,
+		Reader: io.LimitReader(r.http.Body, int64(limit)+1), Announced: r.http.ContentLength, Wait: wait, Conn: yields{r}, Answer: true,
+		Check: check,
 	})
 	switch {
 	case errors.Is(err, memory.ErrFull) && context.Cause(r.ctx) == nil:
