@@ -27,11 +27,14 @@ type hosts struct {
 	ln             *quicconn.Listener
 }
 
-func newHosts(t *testing.T) *hosts {
+// newHosts makes the hosts. The certificate of the server is also valid for the addresses of others.
+func newHosts(t *testing.T, others ...*netcut.Host) *hosts {
 	t.Helper()
 	h := &hosts{client: host(t), server: host(t), ca: transporttest.NewCA(t)}
 	leaf := transporttest.Named(transporttest.Server)
-	leaf.IPs = []string{h.server.Addr()}
+	for _, one := range append(others, h.server) {
+		leaf.IPs = append(leaf.IPs, one.Addr())
+	}
 	policy := h.ca.PolicyWith(t, leaf)
 	err := h.server.Do(func() (err error) {
 		h.ln, err = quicconn.Listen(h.server.Addr()+":0", policy, quicconn.Options{})
@@ -59,9 +62,14 @@ func host(t *testing.T) *netcut.Host {
 
 func (h *hosts) dial(t *testing.T, wait time.Duration) (conn transport.Conn, err error) {
 	t.Helper()
+	return h.dialAt(t, h.ln.Addr().String(), wait)
+}
+
+func (h *hosts) dialAt(t *testing.T, address string, wait time.Duration) (conn transport.Conn, err error) {
+	t.Helper()
 	ctx := patience(t)
 	done := h.client.Do(func() error {
-		conn, err = quicconn.Dial(ctx, h.ln.Addr().String(), h.ca.Policy(t, transporttest.Client), quicconn.Options{HandshakeTimeout: wait})
+		conn, err = quicconn.Dial(ctx, address, h.ca.Policy(t, transporttest.Client), quicconn.Options{HandshakeTimeout: wait})
 		return nil
 	})
 	return conn, errors.Join(err, done)
@@ -113,4 +121,27 @@ func TestANetworkThatLosesPacketsEndsTheHandshake(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = client.Close(0)
+}
+
+// A NAT at a third host forgets the client: its old port answers by ICMP, and the server sees the client at a new one.
+func TestAConnectionSurvivesANATOfAnotherHostThatForgets(t *testing.T) {
+	nat := host(t)
+	h := newHosts(t, nat)
+	path := transporttest.NewPathAt(t, nat, h.ln.Addr().String())
+	client, err := h.dialAt(t, path.Addr(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close(0) })
+	server, err := h.ln.Accept(patience(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close(0) })
+	for range 3 {
+		carries(t, client, server)
+		path.Forget()
+	}
+	carries(t, client, server)
+	carries(t, server, client)
 }

@@ -9,6 +9,7 @@ import (
 
 // Path carries the datagrams of one client to a server and back, as a network with faults does.
 type Path struct {
+	at   Place
 	near *net.UDPConn // for the client
 	to   *net.UDPAddr
 
@@ -24,28 +25,54 @@ type Path struct {
 	over  bool
 }
 
-// NewPath starts a Path to a server. It stops when the test ends.
+// Place is where the sockets of a Path are, such as a host of package netcut.
+type Place interface {
+	Addr() string          // an IP address
+	Do(func() error) error // calls a function there
+}
+
+// loopback is the Place of this process.
+type loopback struct{}
+
+func (loopback) Addr() string            { return "127.0.0.1" }
+func (loopback) Do(f func() error) error { return f() }
+
+// NewPath starts a Path to a server over the loopback interface. It stops when the test ends.
 func NewPath(t testing.TB, server string) *Path {
+	t.Helper()
+	return NewPathAt(t, loopback{}, server)
+}
+
+// NewPathAt starts a Path to a server, of which a place is the hop between. It stops when the test ends.
+func NewPathAt(t testing.TB, at Place, server string) *Path {
 	t.Helper()
 	to, err := net.ResolveUDPAddr("udp", server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
+	p := &Path{at: at, to: to}
+	if p.near, err = p.listen(); err != nil {
 		t.Fatal(err)
 	}
-	p := &Path{near: near, to: to}
 	p.tasks.Go(p.outward)
 	t.Cleanup(func() {
 		p.mu.Lock()
 		p.over = true
 		p.forget()
 		p.mu.Unlock()
-		_ = near.Close()
+		_ = p.near.Close()
 		p.tasks.Wait()
 	})
 	return p
+}
+
+// listen opens a socket at the place.
+func (p *Path) listen() (conn *net.UDPConn, err error) {
+	done := p.at.Do(func() error {
+		conn, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(p.at.Addr())})
+		return err
+	})
+	return conn, done
 }
 
 // Addr is the address that the client dials.
@@ -92,7 +119,7 @@ func (p *Path) outward() {
 		p.mu.Lock()
 		p.from = from
 		if p.far == nil && !p.over {
-			if p.far, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err == nil {
+			if p.far, err = p.listen(); err == nil {
 				far := p.far
 				p.tasks.Go(func() { p.inward(far) })
 			}
