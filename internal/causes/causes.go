@@ -46,6 +46,9 @@ type Row struct {
 	// later. Otherwise it fails until somebody acts.
 	Passes bool
 
+	// Lasts says that the refusal ends only when the operator of the refusing end acts. No message waits for that.
+	Lasts bool
+
 	// Does is what the refusing end has done; %s is the other end. Remedy is what the operator of
 	// that end can do.
 	Does, Remedy string
@@ -54,14 +57,14 @@ type Row struct {
 // The codes of causes that only partners are told are in the range of private profiles. Denied and
 // Full have their codes in the taxonomy of SWP Core §12.
 var rows = []Row{
-	{Suspended, "suspended", 4097, true, true, "has suspended the partnership with %s", "its operator resumes it with swpd partner resume"},
-	{Revoked, "revoked", 4098, true, false, "has revoked the partnership with %s", "remove the partner, or have its operator invite again"},
-	{Ended, "ended", 4099, true, false, "does not let %s in after the date until which the partnership was valid", "agree on a later valid_until with its operator"},
-	{Denied, "denied", 10, false, false, "trusts %s's certificate but does not let its identity in", "its operator finds it in access.deny"},
-	{Full, "full", 11, false, true, "is full or limits the identity of %s", "its operator can raise limits.connections or limits.connections_per_identity"},
-	{Untrusted, "untrusted", 0, false, false, "refused %s's certificate", "has it added this endpoint, with the output of swpd cert bundle?"},
-	{Draining, "draining", 4100, true, true, "shuts down and takes nothing more of %s", "nothing is to be done: the next connection follows"},
-	{Unsaid, "unsaid", 0, false, true, "refused %s, and the cause was not said: perhaps it is full, or does not let this identity in", "its operator finds the cause in its log"},
+	{Suspended, "suspended", 4097, true, true, true, "has suspended the partnership with %s", "its operator resumes it with swpd partner resume"},
+	{Revoked, "revoked", 4098, true, false, true, "has revoked the partnership with %s", "remove the partner, or have its operator invite again"},
+	{Ended, "ended", 4099, true, false, true, "does not let %s in after the date until which the partnership was valid", "agree on a later valid_until with its operator"},
+	{Denied, "denied", 10, false, false, true, "trusts %s's certificate but does not let its identity in", "its operator finds it in access.deny"},
+	{Full, "full", 11, false, true, false, "is full or limits the identity of %s", "its operator can raise limits.connections or limits.connections_per_identity"},
+	{Untrusted, "untrusted", 0, false, false, false, "refused %s's certificate", "has it added this endpoint, with the output of swpd cert bundle?"},
+	{Draining, "draining", 4100, true, true, false, "shuts down and takes nothing more of %s", "nothing is to be done: the next connection follows"},
+	{Unsaid, "unsaid", 0, false, true, false, "refused %s, and the cause was not said: perhaps it is full, or does not let this identity in", "its operator finds the cause in its log"},
 }
 
 // All returns the table. Callers may modify the slice.
@@ -89,6 +92,9 @@ func (c Cause) Remedy() string { return c.row().Remedy }
 // Passes reports whether the same call may succeed later, although nobody acts at the refused end. It is
 // true for None.
 func (c Cause) Passes() bool { return c == None || c.row().Passes }
+
+// Lasts reports whether the refusal ends only when the operator of the refusing end acts.
+func (c Cause) Lasts() bool { return c.row().Lasts }
 
 // ForPartners reports whether only a configured partner is told the cause.
 func (c Cause) ForPartners() bool { return c.row().Partner }

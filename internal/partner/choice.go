@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/slimwire/swp/internal/causes"
 )
 
 var errBetter = errors.New("partner: another session of the two ends stays")
@@ -67,7 +69,12 @@ func (l *Link) left(up *Up) {
 	l.count(up)
 	l.retreat(up)
 	l.mu.Unlock()
-	l.choose(errDrains)
+	l.choose(refusal(causes.Draining, errDrains))
+}
+
+// drains reports whether the partner shuts down, and waits for exchanges on a session. The caller holds mu.
+func (l *Link) drains() bool {
+	return slices.ContainsFunc(l.open, func(up *Up) bool { return up.Session.Leaving().Err() != nil })
 }
 
 // retreat lets a session end when nothing is under way on it any more. The end that has dialled it

@@ -3,12 +3,14 @@ package partner_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/slimwire/swp/e1"
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/internal/partner"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/a2a"
@@ -275,6 +277,66 @@ func TestPR19APartnerThatDrainsEachSessionAtOnceIsDialledAfterPauses(t *testing.
 		}
 		if s := l.Status(); s.Up || s.Failure == "" {
 			t.Errorf("the link is said to be up: %+v", s)
+		}
+	})
+}
+
+// A process of the partner shuts down, waits for a call and accepts no connections. Until the call has ended that is the
+// cause for callers and in the status, and not the connection that was not made.
+func TestPR19APartnerThatWaitsForWorkBeforeItStopsIsDraining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const self, other = "spiffe://a.example/swpd", "spiffe://b.example/swpd"
+		process := newShutting(t, self, true)
+		set, err := all.New(all.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := attached(t, set)
+		stops := false
+		l, err := partner.New(partner.Options{
+			Name: "b", Identity: other, Self: func() string { return self }, Addresses: []transport.Addr{{Transport: "tls", Host: "b", Port: 1}},
+			Dial: func(context.Context, transport.Addr) (transport.Conn, error) {
+				if stops {
+					return nil, errors.New("connection refused")
+				}
+				ours, theirs := transport.NewPipe(transport.PipeOptions{A: self, B: other})
+				process.Attach(theirs)
+				return ours, nil
+			},
+			Attach: near.Attach,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Start()
+		defer l.Close()
+		up, err := l.Ready(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go func() { _, _ = rpc.Call(ctx, up.Session, "hang", nil) }()
+		synctest.Wait()
+		stops = true
+		go func() { _ = process.Shutdown(context.Background()) }()
+		synctest.Wait()
+		_, _ = rpc.Call(t.Context(), up.Session, rpc.MethodPing, nil) // it is refused, and so the link learns that
+		for range 3 {
+			time.Sleep(20 * time.Second)
+			words := causes.Draining.Words("it", "this endpoint") + "; " + causes.Draining.Remedy()
+			if s := l.Status(); s.Up || s.Cause != causes.Draining.String() || !strings.Contains(s.Failure, words) {
+				t.Errorf("status %+v", s)
+			}
+			if _, err := l.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), words) {
+				t.Errorf("a caller is told %v", err)
+			}
+		}
+		end()
+		_ = process.Close()
+		time.Sleep(time.Minute)
+		if s := l.Status(); s.Up || s.Cause != "" || !strings.Contains(s.Failure, "connection refused") {
+			t.Errorf("when it has stopped: status %+v", s)
 		}
 	})
 }

@@ -49,6 +49,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/backoff"
+	"github.com/slimwire/swp/internal/causes"
 	"github.com/slimwire/swp/internal/fair"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/rpc"
@@ -219,7 +220,7 @@ func (l *Link) Ready(ctx context.Context) (*Up, error) {
 		case up != nil && up.Session.Leaving().Err() == nil: // else changed is closed soon
 			l.watch(up)
 			return up, nil
-		case l.ctx.Err() != nil, failure != nil && (time.Since(since) > l.opts.Wait || lasts(failure)):
+		case l.ctx.Err() != nil, failure != nil && (time.Since(since) > l.opts.Wait || causeOf(failure).Lasts()):
 			return nil, l.unreachable(failure)
 		}
 		if timeout == nil {
@@ -570,6 +571,9 @@ func readInfo(result []byte) (info rpc.Info, err error) {
 
 func (l *Link) failed(err error) {
 	l.mu.Lock()
+	if l.drains() && causeOf(err) == causes.None { // it accepts no connections, and has said why
+		err = refusal(causes.Draining, err)
+	}
 	l.failure = err
 	l.failures++
 	l.mu.Unlock()

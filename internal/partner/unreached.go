@@ -60,20 +60,7 @@ func causeOf(err error) causes.Cause {
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return refused.cause
 	}
-	if errors.Is(err, errDrains) {
-		return causes.Draining
-	}
 	return causes.None
-}
-
-// lasts reports whether an error of a link is a refusal that an operator has to end. No caller waits for that.
-func lasts(failure error) bool {
-	switch causeOf(failure) {
-	case causes.Suspended, causes.Revoked, causes.Ended, causes.Denied:
-		return true
-	default:
-		return false
-	}
 }
 
 // unreachedError is the error of a round of dialling. Its text names addresses with the same
