@@ -3,8 +3,8 @@ package profiles
 import "time"
 
 // Waits that contain each other. An inner wait is well below the outer one, so that the outer
-// side gets an answer that names the slow part, and not none. TestInnerWaitsAreBelowOuterOnes has
-// the pairs.
+// side gets an answer that names the slow part, and not none. TestInnerWaitsAreBelowOuterOnes
+// of the root has the pairs, and docs/architecture.md their table.
 const (
 	AnswerWait = 10 * time.Second // of swp-client for each answer, and of a page of the HTTP catalog
 	PageWait   = 6 * time.Second  // of the page of an operator, which takes AnswerWait at most, for the tools of a partner
