@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -46,11 +47,23 @@ func (f *flags) artifactAdvice(err error) error {
 	case code == artifact.CodeNotFound && f.running.Name() == "get":
 		return advise(err, "There is no such artifact, or this identity may not get it.")
 	case code == artifact.CodeQuota:
-		return advise(err, "Make room: "+f.commandLine("artifact", "ls", f.address())+" lists what is there, and artifact forget deletes it. Or have artifact.quota of the endpoint raised.")
+		at, whose := f.keeper(err)
+		return advise(err, "Make room: "+f.commandLine("artifact", "ls", at)+" lists what is there, and artifact forget deletes it. Or have artifact.quota of "+whose+" raised.")
 	case errors.As(err, &failed) && failed.Code == rpc.CodeUnknownMethod:
 		return advise(err, "That endpoint has no such method; it may keep artifacts all the same.")
 	}
 	return err
+}
+
+// keeper returns the address of the endpoint that has refused to store an artifact, and words for that endpoint. The
+// address of the command line may name the partners on the way, or the artifact_id its partner.
+func (f *flags) keeper(err error) (address, whose string) {
+	_, by, _ := client.Refusal(err)
+	address, whose = f.address(), cmp.Or(visible(by.String()), "the endpoint")
+	if addr, target, _ := split(address); target == "" && by.Partner != "" {
+		address = addr.String() + "/" + by.Partner
+	}
+	return address, whose
 }
 
 // transfer runs a transfer with its progress bar on a terminal, and reports
