@@ -143,6 +143,14 @@ func TestAPartnerIsToldWhoCalls(t *testing.T) {
 			}
 			return r
 		}
+		known := func(s *session) string {
+			t.Helper()
+			var info rpc.Info
+			if err := rpc.CallJSON(t.Context(), s.Session, rpc.MethodInfo, nil, &info); err != nil {
+				t.Fatal(err)
+			}
+			return info.KnownAs["b"]
+		}
 		pseudonyms := make(map[string]string)
 		for range 2 {
 			for who, s := range map[string]*session{aliceID: alice, bobID: bob} {
@@ -151,14 +159,17 @@ func TestAPartnerIsToldWhoCalls(t *testing.T) {
 					t.Errorf("%s is %q, was %q", who, told, pseudonyms[who])
 				}
 				pseudonyms[who] = told
+				if got := known(s); got != told {
+					t.Errorf("swp.info says that b knows %s as %q, want %q", who, got, told)
+				}
 			}
 		}
 		if pseudonyms[aliceID] == pseudonyms[bobID] {
 			t.Error("two callers have one pseudonym")
 		}
 		a.telling("b", "caller")
-		if told := asked(alice).Header.Get("Swp-For"); told != aliceID {
-			t.Errorf("told %q", told)
+		if told := asked(alice).Header.Get("Swp-For"); told != aliceID || known(alice) != aliceID {
+			t.Errorf("told %q, known as %q", told, known(alice))
 		}
 		b.until("a line for alice", func() bool {
 			return slices.ContainsFunc(b.accessLines(), func(l accessLine) bool { return l.For == aliceID && l.Peer == a.identity })
@@ -167,8 +178,8 @@ func TestAPartnerIsToldWhoCalls(t *testing.T) {
 			t.Errorf("recorded %+v", r)
 		}
 		a.telling("b", "none")
-		if told, ok := asked(alice).Header["Swp-For"]; ok {
-			t.Errorf("told %q", told)
+		if told, ok := asked(alice).Header["Swp-For"]; ok || known(alice) != "" {
+			t.Errorf("told %q, known as %q", told, known(alice))
 		}
 	})
 }

@@ -62,6 +62,10 @@ type Options struct {
 	// read loop. Nil: there are none.
 	Partners func() []string
 
+	// KnownAs returns how a partner knows a peer that it distinguishes, for swp.info; empty: it does not.
+	// It is called on the read loop. Required with Partners.
+	KnownAs func(partner, identity string) string
+
 	// Methods returns the optional built-in methods that a federation partner may call, for
 	// swp.info. It is called on the read loop. Nil: there are none.
 	Methods func(peer *profiles.Peer) []string
@@ -408,6 +412,12 @@ func (s *Set) info(opts Options) func(profiles.Session) rpc.Info {
 		info.Methods = append(info.Methods, callable(&opts, peer.Identity)...)
 		if opts.Partners != nil {
 			info.Partners = s.reached(opts, peer.Identity)
+			info.KnownAs = make(map[string]string)
+			for _, partner := range info.Partners {
+				if name := opts.KnownAs(partner, peer.Identity); name != "" {
+					info.KnownAs[partner] = name
+				}
+			}
 		}
 		for _, p := range s.Registry.All() {
 			types := make([]uint64, len(p.Types))

@@ -53,6 +53,10 @@ type Info struct {
 	// the peer act.
 	Partners []string `json:"partners,omitempty"`
 
+	// KnownAs is how those of Partners that distinguish callers know the peer, by partner: its identity or a
+	// pseudonym.
+	KnownAs map[string]string `json:"known_as,omitempty"`
+
 	// IdleMillis is the idle timeout of a connection in milliseconds, without a message and
 	// with nothing in flight. 0 means unknown.
 	IdleMillis int64 `json:"idle_ms,omitempty"`

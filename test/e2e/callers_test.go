@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,5 +111,35 @@ func TestPR04CallersDoNotReachEachOthersTasksBehindAPartner(t *testing.T) {
 	alone()
 	if got := one.ask(near.http+"/a2a/far/worker", "CancelTask", fmt.Sprintf(`{"id":%q}`, mine)); !strings.Contains(got, "TASK_STATE_CANCELED") {
 		t.Errorf("%s", got)
+	}
+}
+
+// The question that a hint has for the operator of a partner is about the caller whom the partner denies, as the
+// partner knows that caller, so its answer is no.
+func TestTheHintAboutADenialByAPartnerNamesTheCaller(t *testing.T) {
+	t.Parallel()
+	for _, tell := range []string{"pseudonym", "caller"} {
+		t.Run(tell, func(t *testing.T) {
+			t.Parallel()
+			far, near := prepared(t, "--name", "spiffe://far.example/swpd"), prepared(t, "--name", "spiffe://near.example/swpd")
+			trust := func(n *node) string { return fmt.Sprintf("trust: [%q]", filepath.Join(n.dir, "pki", "ca.crt")) }
+			far.access = "access: {rules: [{identity: '**'}], deny: [{identity: spiffe://near.example/swpd, for: ['spiffe://near.example/*', 'pseudonym:*']}]}"
+			far.more = "partners:\n  near: {identity: spiffe://near.example/swpd, " + trust(near) + "}\n"
+			far.untilEnd(t)
+			near.more = fmt.Sprintf("partners:\n  far: {identity: spiffe://far.example/swpd, %s, addresses: [%q], tell: %s}\n", trust(far), far.tls, tell)
+			near.untilEnd(t)
+			for name, address := range near.transports() {
+				out, err := near.client("rpc", "call", address+"/far", "orders.create").CombinedOutput()
+				_, hint, found := strings.Cut(string(out), "with: swpd ")
+				hint, _, _ = strings.Cut(hint, "\n")
+				if err == nil || !found || !strings.Contains(hint, "--for "+map[string]string{"caller": "spiffe://near.example/", "pseudonym": "pseudonym:"}[tell]) {
+					t.Fatalf("%s: %v, %s", name, err, out)
+				}
+				check := exec.Command(far.bin+"/swpd", strings.Fields(strings.Replace(hint, "FILE", filepath.Join(far.dir, "swpd.yaml"), 1))...)
+				if answer, err := check.CombinedOutput(); err == nil || !strings.Contains(string(answer), "the identity is denied everything: access.deny") {
+					t.Errorf("%s: swpd %s: %v, %s", name, hint, err, answer)
+				}
+			}
+		})
 	}
 }

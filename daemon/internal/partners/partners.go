@@ -160,7 +160,7 @@ func (p *Partners) Of(name string) (string, bool) {
 // Offer implements part.Part. It wraps the local backends, so that names of partners are
 // looked up first.
 func (p *Partners) Offer(o *all.Options) error {
-	o.Partner, o.Partners = p.directory.Asked, p.directory.Names
+	o.Partner, o.Partners, o.KnownAs = p.directory.Asked, p.directory.Names, p.directory.Told
 	o.A2A.Refused, o.A2A.Wrong, o.A2A.Away = p.refusedTask, p.wrongTask, p.directory.Refusal
 	o.MCP.Backend = &partner.Backend{
 		Local: p.o.Local, Directory: &p.directory,

@@ -2,9 +2,11 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -182,12 +184,16 @@ func (f *flags) help(err error, r *cli.Report) {
 	} else if asked.profile == "mcp" && name == "" {
 		what, word = strings.Replace(asked.what, "the MCP server", "the default MCP server", 1), "''"
 	}
+	as, told := f.identityFor(r), f.knownAs(r)
+	if told != "" {
+		as += " --for " + plain.Word(visible(told))
+	}
 	lines = append(lines, fmt.Sprintf("Asked for: %s. %s %s with: swpd check --config FILE --as %s --may %s",
-		what, operator(r), reason, f.identityFor(r), strings.TrimSpace(asked.profile+" "+asked.operation+" "+word)))
+		what, operator(r), reason, as, strings.TrimSpace(asked.profile+" "+asked.operation+" "+word)))
 	if partner, rest, _ := strings.Cut(name, "/"); asked.profile == "mcp" && !denied && strings.Contains(rest, "/") {
 		lines = append(lines, fmt.Sprintf("A tool of a partner with pinned tools is hidden, too, while it is not pinned or differs from its pin: swpd partner pin %s shows it.", plain.Word(partner)))
 	}
-	if r.Partner != "" {
+	if r.Partner != "" && told == "" {
 		lines = append(lines, "If rules there name callers (for), add --for with the caller as that endpoint knows it: the line \"refused by partner\" in the log of the endpoint here has it in told.")
 	}
 	if asked.list != "" {
@@ -261,4 +267,28 @@ func (f *flags) identityFor(r *cli.Report) string {
 		return cmp.Or(id.Name(), "IDENTITY")
 	}
 	return "IDENTITY"
+}
+
+// toldIn limits the time for finding out how a partner knows this identity.
+const toldIn = 2 * time.Second
+
+// knownAs returns how the partner that has refused knows this identity: its rules may name callers. It is empty if the
+// partner does not distinguish callers, and if the endpoint here does not say it.
+func (f *flags) knownAs(r *cli.Report) string {
+	addr, _, err := split(f.address())
+	if r.Partner == "" || err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), toldIn)
+	defer cancel()
+	c, err := f.dialOnly(ctx, addr.String(), nil)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	info, err := c.Info(ctx)
+	if err != nil {
+		return ""
+	}
+	return info.KnownAs[r.Partner]
 }
