@@ -175,11 +175,11 @@ type exchange struct {
 type loan struct {
 	mu   sync.Mutex
 	open bool
-	owed func() // to be called at the end; may be nil
+	owed func(*exchange) // to be called at the end; may be nil
 }
 
 // postpones reports whether the loan is open, and has f called at its end if it is.
-func (l *loan) postpones(f func()) bool {
+func (l *loan) postpones(f func(*exchange)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open {
@@ -188,14 +188,15 @@ func (l *loan) postpones(f func()) bool {
 	return l.open
 }
 
-// end is called when Serve has returned.
-func (l *loan) end() {
+// served is called when Serve has returned.
+func (e *exchange) served() {
+	l := &e.lent
 	l.mu.Lock()
 	owed := l.owed
 	l.open, l.owed = false, nil
 	l.mu.Unlock()
 	if owed != nil {
-		owed()
+		owed(e)
 	}
 }
 
@@ -616,7 +617,7 @@ func (e *exchange) refuse(fault *profiles.Error, v *Verdict) {
 
 // free releases the octets of the request.
 func (e *exchange) free() {
-	if e.lent.postpones(e.free) {
+	if e.lent.postpones((*exchange).free) {
 		return
 	}
 	e.mu.Lock()
@@ -633,7 +634,7 @@ func (e *exchange) Shed() {
 		return
 	}
 	e.mu.Lock()
-	if e.done || e.answered || e.lent.postpones(e.Shed) {
+	if e.done || e.answered || e.lent.postpones((*exchange).Shed) {
 		e.mu.Unlock()
 		return
 	}
