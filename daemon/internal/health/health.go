@@ -11,10 +11,12 @@ package health
 import (
 	"cmp"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -265,13 +267,34 @@ const maxText = boundlog.MaxValue
 func failure(fault Fault, why error, output []string) *Error {
 	text := fault.row().what
 	if why != nil {
-		text += ": " + boundlog.Clean(masked.Text(plain.Error(why)))
+		text += ": " + boundlog.Clean(masked.Text(words(why)))
 	}
 	f := &Error{At: time.Now().UTC().Round(0), Fault: fault, Text: text}
 	for _, line := range output {
 		f.Output = append(f.Output, boundlog.Clean(line))
 	}
 	return f
+}
+
+// words returns the text of an error. If no connection was made, the text says why and to which address.
+func words(err error) string {
+	dial, ok := errors.AsType[*net.OpError](err)
+	if !ok || dial.Op != "dial" {
+		return plain.Error(err)
+	}
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
+		return "no address is found for the host " + name.Name
+	}
+	switch {
+	case dial.Addr == nil:
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens on " + dial.Addr.String()
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "there is no route to " + dial.Addr.String()
+	case dial.Timeout():
+		return "no connection to " + dial.Addr.String() + " in time"
+	}
+	return plain.Error(err)
 }
 
 // turn changes the state. since is the time of the change; zero: now. A change is logged and kept.

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +153,28 @@ func TestTextsOfErrorsAreMaskedEscapedAndCut(t *testing.T) {
 	for _, text := range append(got.LastError.Output, got.LastError.Text, out.said()) {
 		if strings.Contains(text, "hunter2") || strings.ContainsAny(text, "\x00\x1b") || len(text) > 2*maxText+500 {
 			t.Errorf("%q", text)
+		}
+	}
+}
+
+func TestTheReasonForNoConnectionIsInWords(t *testing.T) {
+	at := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
+	dial := func(err error) error {
+		return fmt.Errorf("upstream: not reached: %w", &url.Error{Op: "Post", URL: "http://x/", Err: &net.OpError{Op: "dial", Net: "tcp", Addr: at, Err: err}})
+	}
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "nothing listens on 192.0.2.1:80"},
+		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "there is no route to 192.0.2.1:80"},
+		{dial(os.ErrDeadlineExceeded), "no connection to 192.0.2.1:80 in time"},
+		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "crm.example"}}, "no address is found for the host crm.example"},
+		{&net.OpError{Op: "read", Net: "tcp", Addr: at, Err: errors.New("reset")}, "read tcp 192.0.2.1:80: reset"},
+		{errors.New("mcphttp: HTTP status 401"), "HTTP status 401"},
+	} {
+		if got := words(row.err); got != row.want {
+			t.Errorf("%v: %q, want %q", row.err, got, row.want)
 		}
 	}
 }
