@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -52,6 +53,9 @@ Secrets in these lines are masked. The exit code is 3 if one of these things doe
 	watch := cmd.Flags().Bool("watch", false, "follow: ask again each second, until interrupted; with --json an object on each line")
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(args[0])) {
+			return cli.Unexpected(cmd, args[0])
+		}
 		if *nodes && len(args) > 0 {
 			return cli.Usagef("--cluster has no effect with NAME; use one of them")
 		}
