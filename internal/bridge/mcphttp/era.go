@@ -42,12 +42,7 @@ func (b *Backend) learn(ctx context.Context) (backEra, error) {
 		b.mu.Unlock()
 		return era, nil
 	}
-	p := b.probe
-	if p == nil {
-		p = &backProbe{done: make(chan struct{})}
-		b.probe = p
-		b.work.Go(func() { b.runProbe(p) }) // the caller is work, too, so that is not over
-	}
+	p := b.probing() // the caller is work, too, so that is not over
 	b.mu.Unlock()
 	select {
 	case <-p.done:
@@ -57,31 +52,34 @@ func (b *Backend) learn(ctx context.Context) (backEra, error) {
 	}
 }
 
+// probing returns the probe under way, which it begins if there is none. The caller holds mu.
+func (b *Backend) probing() *backProbe {
+	if b.probe == nil {
+		p := &backProbe{done: make(chan struct{})}
+		b.probe = p
+		b.work.Go(func() { b.runProbe(p) })
+	}
+	return b.probe
+}
+
 // Probe asks the server server/discover, and initialize when that is refused. It returns why the server gave no proper
 // answer. Answered is called for an answer, and Trouble for none.
 func (b *Backend) Probe(ctx context.Context) error {
-	var err error
-	done := make(chan struct{})
-	if !b.spawn(func() {
-		defer close(done)
-		var era backEra
-		if era, err = b.ask(); err != nil {
-			return
-		}
-		b.mu.Lock()
-		b.era = era
+	b.mu.Lock()
+	if b.over {
 		b.mu.Unlock()
-	}) {
-		return nil // it is closed
+		return nil
 	}
+	p := b.probing()
+	b.mu.Unlock()
 	select {
-	case <-done:
-		if err != nil && b.ctx.Err() == nil {
-			b.trouble(err)
-		} else if err == nil {
+	case <-p.done:
+		if p.err != nil && b.ctx.Err() == nil {
+			b.trouble(p.err)
+		} else if p.err == nil {
 			b.opts.Answered()
 		}
-		return err
+		return p.err
 	case <-ctx.Done():
 		return nil
 	}
