@@ -112,18 +112,10 @@ func random(s string) bool {
 	return others == 0 && digits >= 6
 }
 
-// Lines masks the lines of a text that comes in pieces: PEM blocks have several. The zero value is ready.
+// Lines finds PEM blocks, which Text does not see, in a text that comes line by line. The zero value is ready.
 type Lines struct{ inside bool }
 
-// Line returns the next line, masked.
-func (l *Lines) Line(line string) string {
-	if l.Inside([]byte(line)) {
-		return Mark
-	}
-	return Text(line)
-}
-
-// Inside takes the next line without masking it. It reports whether the line is part of a PEM block.
+// Inside takes the next line. It reports whether the line is part of a PEM block, so that Mark stands in its place.
 func (l *Lines) Inside(line []byte) bool {
 	inside := l.inside || bytes.Contains(line, []byte("-----BEGIN "))
 	l.inside = inside && !bytes.Contains(line, []byte("-----END "))
