@@ -350,7 +350,7 @@ func (r *reloader) reason(key string) string {
 		}
 	}
 	for _, one := range lasting {
-		if below(key, one.key) {
+		if config.Within(key, one.key) {
 			return one.why
 		}
 	}

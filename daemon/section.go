@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/slimwire/swp/daemon/config"
 	"github.com/slimwire/swp/daemon/internal/entrances"
@@ -49,11 +48,8 @@ func (s *section) fitting(started, now *config.Config) bool {
 
 // has reports whether a key belongs to the section.
 func (s *section) has(key string) bool {
-	return slices.ContainsFunc(s.Keys, func(own string) bool { return below(key, own) })
+	return slices.ContainsFunc(s.Keys, func(own string) bool { return config.Within(key, own) })
 }
-
-// below reports whether a key is another one, or is in it.
-func below(key, of string) bool { return key == of || strings.HasPrefix(key, of+".") }
 
 func (s *section) trouble() string { return s.Name + " not reloaded, " + s.Stays }
 

@@ -38,7 +38,7 @@ func (n Needs) load(file string, environ []string, drafts Drafts, own ...*profil
 
 // looks reports whether the files, directories and programs that a key names are needed.
 func (n Needs) looks(key string) bool {
-	return slices.ContainsFunc(n.Files, func(need string) bool { return within(key, need) })
+	return slices.ContainsFunc(n.Files, func(need string) bool { return Within(key, need) })
 }
 
 // divide returns the problems of the needed keys, in the order of the files, and the others.
@@ -58,22 +58,22 @@ func (n Needs) divide(c *Config, list Problems) (needed, unneeded Problems) {
 // that has a file depends on that file alone.
 func (p *Problem) concerns(c *Config, need string) bool {
 	file := c.fileOf(need)
-	return (file == "" || file == p.part) && (within(p.about, need) || within(need, p.about))
+	return (file == "" || file == p.part) && (Within(p.about, need) || Within(need, p.about))
 }
 
 // fileOf returns the file of the partner to which a key belongs; empty for other keys.
 func (c *Config) fileOf(key string) (file string) {
 	longest := 0
 	for name, own := range c.PartnerFiles {
-		if section := "partners." + name; len(section) > longest && within(key, section) {
+		if section := "partners." + name; len(section) > longest && Within(key, section) {
 			file, longest = own, len(section)
 		}
 	}
 	return file
 }
 
-// within reports whether a key is the key of a section, or below it.
-func within(key, section string) bool {
+// Within reports whether a key is the key of a section, or below it.
+func Within(key, section string) bool {
 	rest, ok := strings.CutPrefix(key, section)
 	return ok && (section == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
 }
