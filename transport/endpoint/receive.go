@@ -183,7 +183,9 @@ func (l *lane) serve(profile *profiles.Profile) {
 			// The receiver of the copy still uses it, unless the message was deferred.
 			l.taken.end(err, l.taken.place != nil)
 		}
-		l.taken.served()
+		if l.taken.lent.open { // which only this goroutine changes
+			l.taken.served()
+		}
 	case l.s.unanswerable(l.ctx, err, l.ended):
 		l.verdict(profiles.OK, detailGone, err, false, Kept)
 	case err != nil:
