@@ -158,12 +158,8 @@ func TestWorkForAPartnerThatShutsDownTakesItsNextConnection(t *testing.T) {
 					t.Fatal(err)
 				}
 				directory.Set([]*partner.Link{l})
-				l.Start()
+				up := connected(t, l)
 				defer l.Close()
-				up, err := l.Ready(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
 				hung := make(chan error, 1)
 				go func() {
 					_, err := rpc.Call(t.Context(), up.Session, "hang", nil)
@@ -308,12 +304,8 @@ func TestPR19APartnerThatWaitsForWorkBeforeItStopsIsDraining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Start()
+		up := connected(t, l)
 		defer l.Close()
-		up, err := l.Ready(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go func() { _, _ = rpc.Call(ctx, up.Session, "hang", nil) }()

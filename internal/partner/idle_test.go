@@ -110,12 +110,8 @@ func newLinked(t *testing.T, server mcpmap.Server, streams int) *linked {
 		t.Fatal(err)
 	}
 	directory.Set([]*partner.Link{l})
-	l.Start()
+	up := connected(t, l)
 	t.Cleanup(l.Close)
-	up, err := l.Ready(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	set, err := all.New(all.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -48,12 +48,8 @@ func TestRS31CallersThatUseAllStreamsLeaveTheLink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Start()
+		up := connected(t, l)
 		defer l.Close()
-		up, err := l.Ready(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, cancel := context.WithCancel(t.Context())
 		for _, who := range []string{"mallory", "eve"} {
 			for range 20 {

@@ -29,6 +29,18 @@ func (calculator) Connect(mcpmap.Counterpart) (mcpmap.Conversation, error) {
 	return nil, errors.New("no sessions")
 }
 
+// connected starts a link and returns its session.
+func connected(t *testing.T, l *partner.Link) *partner.Up {
+	t.Helper()
+	l.Start()
+	up, err := l.Ready(t.Context())
+	if err != nil {
+		l.Close()
+		t.Fatal(err)
+	}
+	return up
+}
+
 // only returns an endpoint of some profiles.
 func only(t *testing.T, opts endpoint.Options, list ...*profiles.Profile) *endpoint.Endpoint {
 	t.Helper()
@@ -97,12 +109,8 @@ func TestAPartnerOfMCPAndA2AIsCalledOverEachTransport(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l.Start()
+				up := connected(t, l)
 				defer l.Close()
-				up, err := l.Ready(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
 				if _, err := rpc.Call(t.Context(), up.Session, rpc.MethodPing, nil); !profiles.IsUnserved(err) {
 					t.Errorf("a call of RPC: %v", err)
 				}
