@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcptest"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/profiles/all"
 	"github.com/slimwire/swp/profiles/mcpmap"
@@ -111,7 +111,7 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return resp.StatusCode, string(bytes.TrimSpace(octets))
+		return resp.StatusCode, mcptest.Answer(string(octets))
 	}
 	if status, _ := post(initialize, "Origin: http://evil.example"); status != http.StatusForbidden {
 		t.Errorf("a web page of elsewhere: %d", status)

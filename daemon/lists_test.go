@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slimwire/swp/internal/bridge/mcptest"
 	"github.com/slimwire/swp/profiles/mcpmap"
 )
 
@@ -125,11 +126,11 @@ func TestListsShowWhatMayBeUsed(t *testing.T) {
 			},
 			"modern over HTTP": func(params string) string {
 				_, _, got := post(t, url, string(request("tools/list", params+","+modernMeta)), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list")
-				return answerIn(got)
+				return mcptest.Answer(got)
 			},
 			"legacy over HTTP": func(params string) string {
 				_, _, got := post(t, url, string(request("tools/list", params)), web)
-				return answerIn(got)
+				return mcptest.Answer(got)
 			},
 		}
 		for who, caller := range callers {
@@ -247,14 +248,4 @@ func calling(t *testing.T, a *organisation) (stop func()) {
 		close(quit)
 		work.Wait()
 	}
-}
-
-// answerIn returns the last message of a response, which is a stream of events if the answer took
-// a while.
-func answerIn(body string) string {
-	if i := strings.LastIndex(body, "data: {"); i >= 0 && !strings.HasPrefix(body, "{") {
-		line, _, _ := strings.Cut(body[i:], "\n")
-		return strings.TrimPrefix(line, "data: ")
-	}
-	return body
 }

@@ -295,10 +295,6 @@ func (s *frontSession) primed() bool {
 	return s.version >= primedFrom // both are dates
 }
 
-// soon is how long an answer may take to be one JSON document, where a stream has to begin with an
-// event without a message.
-const soon = 200 * time.Millisecond
-
 // serve writes a feed to a client, from a place on, until it is over or the client
 // is gone. The response to a POST is one JSON document if the feed has no more than
 // that to say and says it soon, unless the client prefers events.
@@ -317,7 +313,7 @@ func (s *frontSession) serve(w http.ResponseWriter, r *http.Request, fd *feed, m
 	prime := s.primed()
 	first := s.f.opts.KeepAlive
 	if post && prime {
-		first = min(first, soon)
+		first = min(first, s.f.opts.Soon)
 	}
 	alive := time.NewTicker(first)
 	defer alive.Stop()

@@ -204,6 +204,7 @@ func openWith(t *testing.T, o mcpfront.Options, server mcpmap.Server) *site {
 	o.Connect = s.connect
 	o.Memory = cmp.Or(o.Memory, memory.New(256<<20))
 	o.KeepAlive = cmp.Or(o.KeepAlive, patience) // a busy machine makes no response a stream
+	o.Soon = cmp.Or(o.Soon, patience)
 	known := o.Caller
 	o.Caller = func(r *http.Request) string {
 		if known != nil {

@@ -50,7 +50,7 @@ type Options struct {
 	// Caller returns the identity of the caller of a request.
 	Caller func(*http.Request) string
 
-	// Carried returns the context of a request with what its headers say of it: a trace
+	// Carried returns the context of a request with the statements of its headers: a trace
 	// context, and hints. An error, an *profiles.Error, refuses the request. Nil means that
 	// nothing goes on.
 	Carried func(*http.Request) (context.Context, error)
@@ -83,13 +83,17 @@ type Options struct {
 	MaxEvents int   // messages kept in a session, default 1,024
 	MaxStored int64 // octets of them, default 1 MiB; callers share 64 times that
 
-	// SessionIdle is how long a legacy session may be without a request, an exchange
+	// SessionIdle bounds the time of a legacy session without a request, an exchange
 	// or a stream. Default 30 min.
 	SessionIdle time.Duration
 
-	// KeepAlive is how long a response may be silent until a comment shows that it
+	// KeepAlive bounds the silence of a response before a comment shows that it
 	// is alive. Default 15 s.
 	KeepAlive time.Duration
+
+	// Soon bounds the time of an answer that is one JSON document, if a stream has to
+	// begin with an event without a message. Default 200 ms.
+	Soon time.Duration
 
 	Write time.Duration // for one message to be taken by the client, default 30 s
 	Body  time.Duration // for a request to arrive: this plus a second per 64 KiB, default 5 s
@@ -108,6 +112,7 @@ func (o Options) withDefaults() Options {
 	o.MaxStored = cmp.Or(o.MaxStored, 1<<20)
 	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Minute)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
+	o.Soon = cmp.Or(o.Soon, 200*time.Millisecond)
 	o.Write = cmp.Or(o.Write, 30*time.Second)
 	o.Body = cmp.Or(o.Body, 5*time.Second)
 	return o
@@ -248,7 +253,7 @@ func (f *Front) notAllowed(w http.ResponseWriter) {
 	f.refuse(w, http.StatusMethodNotAllowed, invalid("a request is a POST; GET and DELETE are for a session, by its "+mcpheader.Session))
 }
 
-// carried returns a request with what its headers say of it in its context.
+// carried returns a request that has the statements of its headers in its context.
 func (f *Front) carried(r *http.Request) (*http.Request, error) {
 	if f.opts.Carried == nil {
 		return r, nil

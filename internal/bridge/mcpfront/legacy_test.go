@@ -158,7 +158,7 @@ func TestALegacyCallGoesOnWithoutItsResponseAndIsTakenUpAgain(t *testing.T) {
 // A stream begins with an event without a message, so that a client that loses it before the first message
 // can take it up again. The first one of a call comes before long.
 func TestAStreamThatIsLostBeforeItsFirstMessageIsTakenUpAgain(t *testing.T) {
-	s := open(t, mcpfront.Options{KeepAlive: time.Hour})
+	s := open(t, mcpfront.Options{KeepAlive: time.Hour, Soon: time.Millisecond})
 	l := s.initialize("", "alice")
 	r := l.call("5", "silent", "")
 	want(t, "type", r.header.Get("Content-Type"), "text/event-stream")

@@ -52,7 +52,7 @@ func (b *Backend) learn(ctx context.Context) (backEra, error) {
 	}
 }
 
-// probing returns the probe under way, which it begins if there is none. The caller holds mu.
+// probing returns the probe under way, or begins one. The caller holds mu.
 func (b *Backend) probing() *backProbe {
 	if b.probe == nil {
 		p := &backProbe{done: make(chan struct{})}

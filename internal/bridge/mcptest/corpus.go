@@ -71,3 +71,19 @@ func OneLine(octets string) string { return spaces.Replace(octets) }
 // LineFeeds returns what an event can say of the line breaks of a message: every one
 // is a line feed there.
 func LineFeeds(octets string) string { return feeds.Replace(octets) }
+
+// Answer returns the answer to one request in the body of a response, the body or the data
+// of its last event. Answers that take long come as events.
+func Answer(body string) string {
+	body = strings.TrimSpace(body)
+	if strings.HasPrefix(body, "{") || !strings.Contains(body, "data:") {
+		return body
+	}
+	var data []string
+	for line := range strings.Lines(body[strings.LastIndex(body, "\n\n")+1:]) {
+		if text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "data:"); ok {
+			data = append(data, strings.TrimPrefix(text, " "))
+		}
+	}
+	return strings.Join(data, "\n")
+}
