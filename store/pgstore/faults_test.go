@@ -4,6 +4,7 @@ package pgstore_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,8 @@ import (
 	"github.com/slimwire/swp/store/pgstore"
 )
 
-// patience limits the wait for an expected event.
+// patience limits the wait for an expected event, and is the Timeout of the stores of tests that are
+// not about it: a busy machine may take long to write a value of the largest size.
 const patience = 2 * time.Minute
 
 // database makes an empty database on the shared server.
@@ -37,6 +39,7 @@ func database(t *testing.T) string {
 
 func open(t *testing.T, o pgstore.Options) *pgstore.Store {
 	t.Helper()
+	o.Timeout = cmp.Or(o.Timeout, patience)
 	s, err := pgstore.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestContract(t *testing.T) {
 			databases.Store(dir, dsn)
 		}
 		return pgstore.Open(t.Context(), pgstore.Options{
-			DSN: dsn.(string), Now: o.Now, Limits: store.Limits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Waiting: o.Waiting, Remembered: o.Remembered, Apart: o.Apart}, QueueLength: o.QueueLength,
+			Timeout: patience, DSN: dsn.(string), Now: o.Now, Limits: store.Limits{Quota: o.Quota, QuotaPerOwner: o.QuotaPerOwner, Waiting: o.Waiting, Remembered: o.Remembered, Apart: o.Apart}, QueueLength: o.QueueLength,
 		})
 	})
 }
