@@ -28,6 +28,9 @@ QUICK := -vet=off '-ldflags=-s -w'
 # most of their time.
 WIDE = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
+# SCRATCH has the files of tests in memory, where there is room. What go test builds stays on the disk.
+SCRATCH = GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$$(scripts/scratch.sh)
+
 # VERSION is for those who package a release: without one the programs name the release
 # that is being worked on and the revision that they were built from.
 VERSION ?=
@@ -83,9 +86,9 @@ packages = $$($(GO) list $(ALL) | grep -E $(2) '^[^/]*/[^/]*/[^/]*/($(1))$$')
 
 .PHONY: test
 test: ## all tests, with leak checks, the race detector where it matters most; then what it cannot watch there, and the site of the documents
-	$(GO) test $(WIDE) $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED)) | scripts/budget.sh
-	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v) | scripts/budget.sh
-	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
+	$(SCRATCH) $(GO) test $(WIDE) $(QUICK) $(RACE) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED)) | scripts/budget.sh
+	$(SCRATCH) $(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(call packages,$(WATCHED),-v) | scripts/budget.sh
+	$(SCRATCH) $(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $$(scripts/tests-calling.sh 'Unwatched|Watched' $$($(GO) list -f '{{.Dir}}' $(call packages,$(WATCHED))))
 	cd tools/site && $(GO) test ./...
 
 # SLICE is which part of the tests test-long runs, 3/100 for the fourth of a hundred; empty
@@ -127,7 +130,7 @@ test-race: test ## the same, under the name of the draft
 
 .PHONY: test-short
 test-short: ## all tests without the race detector
-	$(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(ALL)
+	$(SCRATCH) $(GO) test $(WIDE) $(QUICK) -timeout $(TEST_TIMEOUT) $(ALL)
 
 .PHONY: test-32bit
 test-32bit: ## frame and envelope on a 32-bit build, where lengths could wrap
