@@ -35,20 +35,21 @@ type Options struct {
 
 	// Reserve is called before the buffer grows for a frame that does not fit, with the size
 	// of the first window and the size that the whole frame needs, in octets. It is called
-	// once for a frame: the buffer then grows with the octets that arrive, without another
-	// call. A frame that is larger than a grown buffer has that buffer returned first. So the
+	// once for a frame, and what it grants is taken at once. A frame that is larger than a grown
+	// buffer has that buffer returned first. So the
 	// caller of Next may wait in Reserve without holding what others wait for. If Reserve
 	// returns an error, nothing is allocated and the Reader fails with that error. When a
 	// grown buffer is returned, Reserve is called with the two sizes exchanged and its result
-	// is ignored. Nil allows any growth up to Limit.
+	// is ignored. With nil the buffer grows up to Limit with the
+	// octets that arrive.
 	Reserve func(from, to int) error
 }
 
 // Reader splits a stream into frames. It is not safe for concurrent use.
 //
 // Memory: an idle Reader (after Release) owns one octet. While frames arrive it owns a
-// window of 64 KiB. The window grows only after it is full with octets of a larger frame, at
-// most doubles each time, and shrinks after a run of small frames.
+// window of 64 KiB. The window grows only after it is full with octets of a larger frame: to what
+// Options.Reserve grants, or to twice its size each time. It shrinks after a run of small frames.
 type Reader struct {
 	src     io.Reader
 	limit   int
@@ -295,10 +296,9 @@ func (r *Reader) room() error {
 	if r.end < len(r.buf) {
 		return nil
 	}
-	// The buffer is full with one incomplete frame. At least that many octets have arrived,
-	// so a doubled buffer is at most twice what the peer has sent. The next size is that of
-	// the next class, without doubling the slack.
-	if need := Capacity(whole); need > max(r.reserved, firstSize) {
+	// The buffer is full with one incomplete frame.
+	need := Capacity(whole)
+	if need > max(r.reserved, firstSize) {
 		if r.reserve != nil {
 			if err := r.reserve(firstSize, need); err != nil {
 				return err
@@ -306,7 +306,14 @@ func (r *Reader) room() error {
 		}
 		r.reserved = need
 	}
-	to := Capacity(min(2*len(r.buf)-slack, whole))
+	// What was reserved is taken at once: buffers of growing sizes would be garbage, and their
+	// octets copied. Otherwise at least as many octets as the buffer has have arrived, so a doubled
+	// one is at most twice what the peer has sent. The next size is that of the next class,
+	// without doubling the slack.
+	to := need
+	if r.reserve == nil {
+		to = Capacity(min(2*len(r.buf)-slack, whole))
+	}
 	bigger := r.take(to)
 	copy(bigger, r.buf[:r.end])
 	r.pool.Put(r.buf)
