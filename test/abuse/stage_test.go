@@ -283,9 +283,14 @@ type tally struct {
 }
 
 // behave has a well-behaved peer make one exchange after the other, each after a pause, until
-// ctx ends.
+// ctx ends. It returns after the first: a new connection of an address that is not known may be
+// refused in a burst, also an honest one.
 func (s *stage) behave(ctx context.Context, name string, pause time.Duration, exchange func(ctx context.Context) error) *tally {
+	s.t.Helper()
 	t := &tally{name: name}
+	if err := exchange(ctx); err != nil {
+		s.t.Fatalf("%s, before anybody else: %v", name, err)
+	}
 	s.work.Go(func() {
 		for ctx.Err() == nil {
 			c, cancel := context.WithTimeout(ctx, 30*time.Second)
