@@ -89,9 +89,8 @@ type Options struct {
 	Sockets []*os.File
 
 	// InFlight is called once, before listeners open, with a function that returns the octets
-	// in flight and their bound, limits.in_flight_bytes. The function is safe for concurrent use.
-	// May be nil.
-	InFlight func(octets func() (used, bound int))
+	// in flight. The function is safe for concurrent use. May be nil.
+	InFlight func(octets func() int)
 
 	// Ready is called when all listeners are open. May be nil.
 	Ready func(addresses []string)

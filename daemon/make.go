@@ -46,7 +46,7 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.memory = entrances.NewMemory(int(d.config.Limits.InFlightBytes))
 	d.add(d.memory)
 	if d.opts.InFlight != nil {
-		d.opts.InFlight(d.memory.InFlight)
+		d.opts.InFlight(d.memory.Budget.Used)
 	}
 	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)
 	d.reloader.signal, d.reloader.hold = d.opts.Reload, d.recheck

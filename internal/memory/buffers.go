@@ -7,7 +7,7 @@ import (
 
 // buffers are the buffers of large messages that nobody uses. They are kept for the next
 // messages, because while memory is short each new one would be allocated beside the garbage of
-// those before. They are at most a sixteenth of the budget, in addition to it.
+// those before. They are at most an eighth of the budget, and a sixteenth in addition to it.
 type buffers struct {
 	mu     sync.Mutex
 	idle   [][]byte // the latest last
@@ -26,7 +26,7 @@ func (b *Budget) Lend(n int) []byte {
 // Return keeps a buffer for Lend. It must not be used afterwards. Buffers up to Small are not kept.
 func (b *Budget) Return(buf []byte) {
 	if cap(buf) > Small {
-		b.buffers.keep(buf[:0], b.Limit()/16)
+		b.buffers.keep(buf[:0], min(max(b.Limit()-b.Used(), b.Limit()/16), b.Limit()/8))
 	}
 }
 

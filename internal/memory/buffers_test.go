@@ -15,7 +15,7 @@ func same(a, b []byte) bool { return &a[:1][0] == &b[:1][0] }
 
 func TestRS19LargeBuffersAreLentAgain(t *testing.T) {
 	const size = 1 << 20
-	b := memory.New(16 * 3 * size) // three are kept
+	b := memory.New(8 * 3 * size) // three are kept
 	var list [4][]byte
 	for i := range list {
 		list[i] = b.Lend(size)
@@ -32,7 +32,7 @@ func TestRS19LargeBuffersAreLentAgain(t *testing.T) {
 		}
 	}
 	if got := b.Lend(size); same(got, list[0]) {
-		t.Error("more than a sixteenth of the budget was kept")
+		t.Error("more than an eighth of the budget was kept")
 	}
 
 	b.Return(list[1])
@@ -55,6 +55,31 @@ func TestRS19LargeBuffersAreLentAgain(t *testing.T) {
 	b.Return(large)
 	if got := b.Lend(memory.Small); !same(got, large) {
 		t.Error("the buffer above Small was not kept, or the other was")
+	}
+}
+
+func TestRS19BuffersBesideAFullBudgetAreASixteenth(t *testing.T) {
+	const size = 1 << 20
+	b := memory.New(32 * size)
+	for _, identity := range []string{"a", "b", "c"} {
+		share := b.Share(identity)
+		defer share.Close()
+		if !share.Try(10*size, memory.Large) {
+			t.Fatal("no room")
+		}
+		defer share.Give(10*size, memory.Large)
+	}
+	list := [3][]byte{b.Lend(size), b.Lend(size), b.Lend(size)}
+	for _, buf := range list {
+		b.Return(buf)
+	}
+	for i := 2; i > 0; i-- {
+		if got := b.Lend(size); !same(got, list[i]) {
+			t.Errorf("buffer %d was not kept", i)
+		}
+	}
+	if got := b.Lend(size); same(got, list[0]) {
+		t.Error("more than a sixteenth of the budget was kept")
 	}
 }
 

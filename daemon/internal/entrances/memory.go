@@ -40,7 +40,7 @@ type Memory struct {
 // limit of this process.
 func NewMemory(budget int) *Memory {
 	g := &Memory{Budget: memory.New(budget), used: memoryInUse, collect: runtime.GC}
-	before := garbage{used: memoryInUse, limit: softLimit, collect: runtime.GC}
+	before := garbage{most: uint64(budget / 8), allocated: allocated, collect: debug.FreeOSMemory}
 	g.Budget.OnLarge(before.collectFor)
 	if limit := softLimit(); limit != math.MaxInt64 {
 		g.limit = limit
@@ -51,33 +51,30 @@ func NewMemory(budget int) *Memory {
 // softLimit returns the present soft memory limit of the process.
 func softLimit() uint64 { return uint64(debug.SetMemoryLimit(-1)) }
 
-// garbage is collected before large messages would take memory above the soft limit. The runtime
-// alone collects while others go on allocating, and on a busy machine they are faster: octets
-// that were given back to the budget then fill as much memory as those in flight.
+// garbage is collected before octets of large messages are taken, when more than most octets have
+// been allocated since the last collection. The runtime alone collects when as much was allocated
+// as is in use: octets that were given back to the budget then fill as much memory as those in
+// flight.
 type garbage struct {
-	used    func() uint64
-	limit   func() uint64
-	collect func() // returns when all garbage is free
+	most      uint64
+	allocated func() uint64 // octets since the last collection, also one of the runtime
+	collect   func()        // returns when all garbage is free, and its memory returned to the system
 
 	mu    sync.Mutex
-	known uint64 // memory in use at the last look, with what was taken since
+	known uint64 // octets allocated at the last look, with what was taken since
 }
 
-// collectFor makes room for n octets below the limit, as far as there is garbage. If memory is
-// in use up to the limit, a sixteenth of the limit may be taken before the next collection.
+// collectFor collects before n octets are allocated, if that is due.
 func (g *garbage) collectFor(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	limit := g.limit()
-	g.known += uint64(n)
-	if g.known <= limit {
+	if g.known += uint64(n); g.known <= g.most {
 		return
 	}
-	if g.known = g.used() + uint64(n); g.known <= limit {
-		return
+	if g.known = g.allocated() + uint64(n); g.known > g.most {
+		g.collect()
+		g.known = uint64(n)
 	}
-	g.collect()
-	g.known = min(g.used(), limit-limit/16) + uint64(n)
 }
 
 // Limit is the soft memory limit in octets, or 0.
@@ -94,9 +91,6 @@ type MemoryUse struct {
 func (g *Memory) Use() MemoryUse {
 	return MemoryUse{Used: g.Budget.Used(), Limit: g.Budget.Limit(), Most: g.Budget.Top(5)}
 }
-
-// InFlight returns the octets in use, and their bound.
-func (g *Memory) InFlight() (used, bound int) { return g.Budget.Used(), g.Budget.Limit() }
 
 // Collectors implements part.Part. No metric has an identity as its label.
 func (g *Memory) Collectors() []prometheus.Collector {
@@ -187,6 +181,14 @@ func (g *Memory) measure() {
 }
 
 func (g *Memory) over() bool { return g.used() >= g.limit/10*9 }
+
+// allocated returns the octets of objects that were allocated since the last collection.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	objects, live := s[0].Value.Uint64(), s[1].Value.Uint64()
+	return objects - min(objects, live)
+}
 
 // memoryInUse is the memory that the soft limit counts, without free pages that are not yet
 // returned.

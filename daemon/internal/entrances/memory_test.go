@@ -2,6 +2,7 @@ package entrances
 
 import (
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -116,41 +117,49 @@ func TestBuffersOfTrafficThatComesAndGoesAreKept(t *testing.T) {
 type heap struct {
 	mu                sync.Mutex
 	live, dead, peak  uint64
-	limit             uint64
+	since             uint64 // octets allocated since the last collection
 	looks, collection int
 }
 
-func (h *heap) add(live, dead int) {
+func (h *heap) allocate(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.live += uint64(live)
-	h.dead += uint64(dead)
+	h.live += uint64(n)
+	h.since += uint64(n)
 	h.peak = max(h.peak, h.live+h.dead)
 }
 
-func (h *heap) garbage() *garbage {
+func (h *heap) giveUp(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.live -= uint64(n)
+	h.dead += uint64(n)
+}
+
+// garbage collects when more than most octets were allocated.
+func (h *heap) garbage(most uint64) *garbage {
 	return &garbage{
-		limit: func() uint64 { return h.limit },
-		used: func() uint64 {
+		most: most,
+		allocated: func() uint64 {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.looks++
-			return h.live + h.dead
+			return h.since
 		},
 		collect: func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.dead = 0
+			h.dead, h.since = 0, 0
 			h.collection++
 		},
 	}
 }
 
-func TestRS19GarbageOfLargeMessagesIsCollectedInTime(t *testing.T) {
-	const takers, size, others = 8, 1 << 20, 2 << 20
-	h := &heap{live: others, limit: others + takers*size*3/2}
+func TestRS19GarbageOfLargeMessagesIsBounded(t *testing.T) {
+	const takers, size, most = 8, 1 << 20, 4 << 20
+	h := new(heap)
 	b := memory.New(16 * takers * size)
-	b.OnLarge(h.garbage().collectFor)
+	b.OnLarge(h.garbage(most).collectFor)
 	var g sync.WaitGroup
 	for i := range takers {
 		g.Go(func() {
@@ -160,39 +169,53 @@ func TestRS19GarbageOfLargeMessagesIsCollectedInTime(t *testing.T) {
 				if !share.Try(size, memory.Large) {
 					t.Error("no room")
 				}
-				h.add(size, 0)
-				h.add(-size, size)
+				h.allocate(size)
+				h.giveUp(size)
 				share.Give(size, memory.Large)
 			}
 		})
 	}
 	g.Wait()
 	// One that has taken octets and not yet allocated them is seen by no look.
-	if most := h.limit + takers*size; h.peak > most {
-		t.Errorf("%d octets at the peak, want %d at most", h.peak, most)
+	if bound := uint64(most + takers*size); h.peak > bound {
+		t.Errorf("%d octets at the peak, want %d at most", h.peak, bound)
 	}
 }
 
-func TestRS19MemoryUpToItsLimitIsCollectedWhenASixteenthWasTaken(t *testing.T) {
-	h := &heap{limit: 1600}
-	g := h.garbage()
+func TestRS19ACollectionIsDueWhenEnoughWasAllocated(t *testing.T) {
+	h := new(heap)
+	g := h.garbage(100)
 	for _, row := range []struct {
-		live, dead        uint64
+		allocated         uint64 // since the last collection, when a look is made
 		take, looks, runs int
 	}{
-		{live: 0, take: 1600}, // at the limit
-		{live: 0, take: 1, looks: 1},
-		{live: 1000, take: 1600, looks: 2, runs: 1}, // nothing to collect: 100 might have been taken
-		{live: 1000, dead: 599, take: 1, looks: 1},  // at the limit
-		{live: 1000, dead: 599, take: 2, looks: 2, runs: 1},
-		{live: 1000, take: 598},
-		{live: 1700, take: 1, looks: 2, runs: 1}, // too much is in use
-		{live: 1700, take: 99},
-		{live: 1700, take: 1, looks: 2, runs: 1},
+		{take: 100},                                  // what was taken is not enough
+		{allocated: 99, take: 1, looks: 1},           // at the limit
+		{allocated: 100, take: 1, looks: 1, runs: 1}, // above it
+		{allocated: 500, take: 99},                   // nobody looks before as much was taken again
+		{allocated: 500, take: 1, looks: 1, runs: 1}, // others have allocated, too
+		{allocated: 0, take: 100, looks: 1},          // the runtime has collected
+		{allocated: 0, take: 101, looks: 1, runs: 1}, // alone above it
 	} {
-		h.live, h.dead, h.looks, h.collection = row.live, row.dead, 0, 0
+		h.since, h.looks, h.collection = row.allocated, 0, 0
 		if g.collectFor(row.take); h.looks != row.looks || h.collection != row.runs {
 			t.Errorf("%+v: %d looks and %d collections, want %d and %d", row, h.looks, h.collection, row.looks, row.runs)
 		}
 	}
+}
+
+func TestAllocatedOctetsAreThoseSinceTheLastCollection(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection but those of the test
+	runtime.GC()
+	before := allocated()
+	const size = 64 << 20
+	kept := make([]byte, size)
+	if grown := allocated() - before; grown < size/2 {
+		t.Errorf("%d octets after %d were allocated", grown, size)
+	}
+	runtime.GC()
+	if now := allocated(); now >= size/2 {
+		t.Errorf("%d octets right after a collection", now)
+	}
+	runtime.KeepAlive(kept)
 }
