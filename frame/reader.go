@@ -35,7 +35,7 @@ type Options struct {
 
 	// Reserve is called before the buffer grows for a frame that does not fit, with the size
 	// of the first window and the size that the whole frame needs, in octets. It is called
-	// once for a frame, and what it grants is taken at once. A frame that is larger than a grown
+	// once for a frame, and the buffer gets its size at once. A frame that is larger than a grown
 	// buffer has that buffer returned first. So the
 	// caller of Next may wait in Reserve without holding what others wait for. If Reserve
 	// returns an error, nothing is allocated and the Reader fails with that error. When a
@@ -48,8 +48,8 @@ type Options struct {
 // Reader splits a stream into frames. It is not safe for concurrent use.
 //
 // Memory: an idle Reader (after Release) owns one octet. While frames arrive it owns a
-// window of 64 KiB. The window grows only after it is full with octets of a larger frame: to what
-// Options.Reserve grants, or to twice its size each time. It shrinks after a run of small frames.
+// window of 64 KiB. The window grows only after it is full with octets of a larger frame: by
+// Options.Reserve to the size of the frame, else to twice its own size. It shrinks after a run of small frames.
 type Reader struct {
 	src     io.Reader
 	limit   int
@@ -306,10 +306,9 @@ func (r *Reader) room() error {
 		}
 		r.reserved = need
 	}
-	// What was reserved is taken at once: buffers of growing sizes would be garbage, and their
-	// octets copied. Otherwise at least as many octets as the buffer has have arrived, so a doubled
-	// one is at most twice what the peer has sent. The next size is that of the next class,
-	// without doubling the slack.
+	// A reserved size is taken at once: buffers of growing sizes would be garbage, and their
+	// octets copied. Otherwise the buffer is full of octets that have arrived, and a doubled one has
+	// at most twice as many. The next size is that of the next class, without doubling the slack.
 	to := need
 	if r.reserve == nil {
 		to = Capacity(min(2*len(r.buf)-slack, whole))

@@ -32,7 +32,7 @@ func (u live) percent() int {
 	return int(((u.heap-large)*gcPercent + large*gcInFlight) / u.heap)
 }
 
-// collectEarly keeps GOGC at what is in use until ctx ends.
+// collectEarly adjusts GOGC to the memory in use until ctx ends.
 func collectEarly(ctx context.Context, now func() live, set func(percent int)) {
 	s := &setting{ctx: ctx, want: func() int { return now().percent() }, set: set}
 	s.look()
