@@ -11,6 +11,7 @@
 //   - random models run five times as many steps or seeds, event tests use hundreds of
 //     thousands of events, artifacts have 160 MiB, swpd is killed repeatedly for a minute with
 //     400 MiB in its store, and mcp stdio is idle for ten idle limits of a connection;
+//   - a call at a partner lasts a week of virtual time, otherwise two hours;
 //   - artifacts are in a bucket of an S3 server, too, which is built first;
 //   - the programs are installed from a module proxy, and docs/embedding.md is a program of another
 //     module (Release);
