@@ -148,8 +148,10 @@ func startIn(t *testing.T, dir, yaml string, more ...func(*Options)) *running {
 		text += "listeners:\n- address: swp+tls://127.0.0.1:0\n- address: swp+quic://127.0.0.1:0\n- address: swp+tcp://127.0.0.1:0\n"
 	}
 	file := filepath.Join(dir, "swpd.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	if was, err := os.ReadFile(file); err != nil || string(was) != text { // another node with this file would read it again
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c, err := config.Load(file, nil)
 	if err != nil {
