@@ -36,20 +36,20 @@ type Options struct {
 	// Reserve is called before the buffer grows for a frame that does not fit, with the size
 	// of the first window and the size that the whole frame needs, in octets. It is called
 	// once for a frame, and the buffer gets its size at once. A frame that is larger than a grown
-	// buffer has that buffer returned first. So the
-	// caller of Next may wait in Reserve without holding what others wait for. If Reserve
-	// returns an error, nothing is allocated and the Reader fails with that error. When a
-	// grown buffer is returned, Reserve is called with the two sizes exchanged and its result
-	// is ignored. With nil the buffer grows up to Limit with the
-	// octets that arrive.
+	// buffer has that buffer returned first. So the caller of Next may wait in Reserve without
+	// holding what others wait for. If Reserve returns an error, nothing is allocated and the
+	// Reader fails with that error. When a grown buffer is returned, Reserve is called with the
+	// two sizes exchanged and its result is ignored. With nil the buffer grows up to Limit with
+	// the octets that arrive.
 	Reserve func(from, to int) error
 }
 
 // Reader splits a stream into frames. It is not safe for concurrent use.
 //
 // Memory: an idle Reader (after Release) owns one octet. While frames arrive it owns a
-// window of 64 KiB. The window grows only after it is full with octets of a larger frame: by
-// Options.Reserve to the size of the frame, else to twice its own size. It shrinks after a run of small frames.
+// window of 64 KiB. The window grows only after it is full with octets of a larger frame: with
+// Options.Reserve to the size of the frame, else to twice its own. It shrinks after a run of
+// small frames.
 type Reader struct {
 	src     io.Reader
 	limit   int

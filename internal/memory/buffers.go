@@ -7,7 +7,8 @@ import (
 
 // buffers are the buffers of large messages that nobody uses. They are kept for the next
 // messages, because while memory is short each new one would be allocated beside the garbage of
-// those before. They are at most an eighth of the budget, and a sixteenth in addition to it.
+// those before. At most an eighth of the budget is kept: no more than is free of it, but a sixteenth
+// in any case.
 type buffers struct {
 	mu     sync.Mutex
 	idle   [][]byte // the latest last

@@ -42,14 +42,11 @@ func NewMemory(budget int) *Memory {
 	g := &Memory{Budget: memory.New(budget), used: memoryInUse, collect: runtime.GC}
 	before := garbage{most: uint64(budget / 8), allocated: allocated, collect: debug.FreeOSMemory}
 	g.Budget.OnLarge(before.collectFor)
-	if limit := softLimit(); limit != math.MaxInt64 {
-		g.limit = limit
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		g.limit = uint64(limit)
 	}
 	return g
 }
-
-// softLimit returns the present soft memory limit of the process.
-func softLimit() uint64 { return uint64(debug.SetMemoryLimit(-1)) }
 
 // garbage is collected before octets of large messages are taken, when more than most octets have
 // been allocated since the last collection. The runtime alone collects when as much was allocated

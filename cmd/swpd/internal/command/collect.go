@@ -23,13 +23,13 @@ type live struct{ heap, inFlight uint64 } // octets; those in flight are in the 
 
 // percent is what GOGC has to be. The least heap that Go collects has 4 MiB at 100, and more in
 // proportion.
-func (u live) percent() int {
+func (l live) percent() int {
 	const most = gcHeap / (4 << 20) * 100
-	if u.heap < gcHeap {
-		return int(min(max((gcHeap-u.heap)*100/max(u.heap, 1), gcPercent), most))
+	if l.heap < gcHeap {
+		return int(min(max((gcHeap-l.heap)*100/max(l.heap, 1), gcPercent), most))
 	}
-	large := min(u.inFlight, u.heap)
-	return int(((u.heap-large)*gcPercent + large*gcInFlight) / u.heap)
+	large := min(l.inFlight, l.heap)
+	return int(((l.heap-large)*gcPercent + large*gcInFlight) / l.heap)
 }
 
 // collectEarly adjusts GOGC to the memory in use until ctx ends.

@@ -84,8 +84,6 @@ func TestGOGCFollowsWhatIsInUse(t *testing.T) {
 	s.look()
 }
 
-// Of what collections find in use besides octets in flight, the least of the latest counts.
-
 // collected collects garbage until that was noticed.
 func collected(t *testing.T, looks <-chan struct{}) {
 	t.Helper()
