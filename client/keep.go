@@ -181,11 +181,11 @@ func (k *Kept) Close() {
 	k.work.Wait()
 }
 
-// current returns the connection, if it is usable: it has not ended, and the peer does not drain it.
+// current returns the connection, if it is usable: it has not ended, and the peer takes requests on it.
 func (k *Kept) current() *held {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.now == nil || k.now.c.peer.Leaving().Err() != nil {
+	if k.now == nil || k.now.c.Context().Err() != nil || k.now.c.peer.Leaving().Err() != nil {
 		return nil
 	}
 	return k.now

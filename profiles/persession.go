@@ -24,7 +24,7 @@ func Keep(s Session) (release func()) {
 // Leaver is a Session that knows whether each side takes requests on it.
 type Leaver interface {
 	// Leaving returns a context that ends when the peer has refused a request because it drains
-	// the session, or with the session.
+	// the session, when no answer can arrive on the session any more, or with the session.
 	Leaving() context.Context
 
 	// Draining returns a context that ends when this side drains the session. It does not end

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slimwire/swp/internal/causes"
+	"github.com/slimwire/swp/transport/endpoint"
 )
 
 var errBetter = errors.New("partner: another session of the two ends stays")
@@ -69,12 +70,18 @@ func (l *Link) left(up *Up) {
 	l.count(up)
 	l.retreat(up)
 	l.mu.Unlock()
-	l.choose(refusal(causes.Draining, errDrains))
+	cause := context.Cause(up.Session.Leaving())
+	if errors.Is(cause, endpoint.ErrPeerDrains) {
+		cause = refusal(causes.Draining, errDrains)
+	}
+	l.choose(cause)
 }
 
 // drains reports whether the partner shuts down, and waits for exchanges on a session. The caller holds mu.
 func (l *Link) drains() bool {
-	return slices.ContainsFunc(l.open, func(up *Up) bool { return up.Session.Leaving().Err() != nil })
+	return slices.ContainsFunc(l.open, func(up *Up) bool {
+		return errors.Is(context.Cause(up.Session.Leaving()), endpoint.ErrPeerDrains)
+	})
 }
 
 // retreat lets a session end when nothing is under way on it any more. The end that has dialled it

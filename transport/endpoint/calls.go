@@ -350,10 +350,14 @@ func (s *Session) refuseCall(n uint64, fault *profiles.Error, env *e1.Envelope) 
 }
 
 // failCallsOf fails the present and future calls on a stream on which no answer can arrive
-// any more.
+// any more. If it is the only stream, Leaving ends first: a caller whose call fails may make the
+// next one at once, and needs another session for it.
 func (s *Session) failCallsOf(l *lane, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.conn.Multiplexed() {
+		s.left.give(err)
+	}
 	if l.deaf == nil {
 		l.deaf = err
 	}

@@ -16,7 +16,7 @@ import (
 func (s *Session) Drain() {
 	s.draining.Store(true)
 	s.mu.Lock()
-	s.drains.give()
+	s.drains.give(errDraining)
 	s.mu.Unlock()
 	s.checkDrained()
 }
@@ -25,24 +25,26 @@ func (s *Session) Drain() {
 // for. The mutex of the session guards it.
 type notice struct {
 	ctx   context.Context // nil: not made
-	end   context.CancelFunc
-	given bool
+	end   context.CancelCauseFunc
+	given error // the cause of the first call of give
 }
 
-func (n *notice) give() {
-	n.given = true
+func (n *notice) give(cause error) {
+	if n.given == nil {
+		n.given = cause
+	}
 	if n.end != nil {
-		n.end()
+		n.end(n.given)
 	}
 }
 
 // within returns the context, which ends with an outer one, too.
 func (n *notice) within(ctx context.Context) context.Context {
 	if n.ctx == nil {
-		n.ctx, n.end = context.WithCancel(ctx)
+		n.ctx, n.end = context.WithCancelCause(ctx)
 	}
-	if n.given {
-		n.end()
+	if n.given != nil {
+		n.end(n.given)
 	}
 	return n.ctx
 }
@@ -57,6 +59,10 @@ func tellDraining(answer *e1.Envelope, fault *profiles.Error) {
 	}
 }
 
+// ErrPeerDrains is the cause of the end of Leaving when the peer has refused a request because it drains the
+// session.
+var ErrPeerDrains = errors.New("endpoint: the peer shuts down, and takes no further requests on the session")
+
 // hearDraining reads extension 54 of an answer.
 func (s *Session) hearDraining(ext e1.Extensions) {
 	if len(ext) == 0 {
@@ -67,7 +73,7 @@ func (s *Session) hearDraining(ext e1.Extensions) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left.give()
+	s.left.give(ErrPeerDrains)
 }
 
 // Leaving implements profiles.Leaver.

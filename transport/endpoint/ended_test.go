@@ -207,3 +207,42 @@ func (s *lateStream) Read(p []byte) (int, error) {
 	<-s.ended
 	return s.Stream.Read(p)
 }
+
+// The peer still gets its answer, but a caller whose call fails, and that makes the next one at once, must
+// find another session.
+func TestASessionOnWhichNoAnswerCanArriveSaysSoBeforeItsCallsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		ep, _ := newEndpoint(t, endpoint.Options{}, profile(slowEcho(goOn)))
+		here, there := transport.Pipe()
+		defer func() { _ = there.Close(0) }()
+		s := ep.Attach(here)
+		peer, err := there.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := peer.Write(framed(request("the-peer-waits--", "x"))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		call, err := s.Call(t.Context(), request("", "y"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer call.Close()
+		go func() {
+			synctest.Wait()
+			_ = peer.CloseWrite()
+		}()
+		if _, err := call.Recv(t.Context()); !errors.Is(err, endpoint.ErrNoAnswer) {
+			t.Fatalf("the call failed with %v", err)
+		}
+		if err := context.Cause(s.Leaving()); !errors.Is(err, endpoint.ErrNoAnswer) {
+			t.Errorf("Leaving has ended with %v", err)
+		}
+		if s.Context().Err() != nil {
+			t.Error("the session has ended before the peer had its answer")
+		}
+		close(goOn)
+	})
+}

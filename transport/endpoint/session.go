@@ -73,7 +73,7 @@ type Session struct {
 	leaving   bool                 // drained, and about to close
 	answered  bool                 // the peer has answered some call
 	kept      int                  // number of Keep calls without a release
-	left      notice               // the peer drains the session, or it has ended
+	left      notice               // the peer takes no further requests on the session, or it has ended
 	drains    notice               // this side drains the session
 
 	expiry   *time.Timer // of the certificate of the peer; nil without one

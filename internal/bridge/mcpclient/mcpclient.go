@@ -240,10 +240,10 @@ func (c *Conversation) call(ctx context.Context, m *mcpmap.Message, octets []byt
 // endTime is how much later than a stream of its the end of a connection may show.
 const endTime = time.Second
 
-// ended reports whether a connection has ended, or does so in a moment.
+// ended reports whether a connection takes no further requests, or does so in a moment.
 func ended(link Link) bool {
 	select {
-	case <-link.Session.Context().Done():
+	case <-profiles.Leaving(link.Session).Done():
 		return true
 	case <-time.After(endTime):
 		return false
