@@ -412,7 +412,9 @@ func TestAnswerToALostQuestionIsDropped(t *testing.T) {
 			id := string(x.Message.ID())
 			client.Request(x, &m, func(octets []byte) {
 				answers = append(answers, string(octets))
-				x.Finish([]byte(answer(id)))
+				if !strings.Contains(string(octets), `"error"`) { // else the client is lost, and a late answer might still reach it
+					x.Finish([]byte(answer(id)))
+				}
 			})
 		}
 		h.begin(s)
