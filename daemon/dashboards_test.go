@@ -9,11 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slimwire/swp/daemon/internal/history"
 	"github.com/slimwire/swp/profiles/rpc"
 )
 
-// The alerts and the dashboard ask for metrics that a running swpd has, and promtool finds no
-// fault with the metrics.
+// The alerts, the dashboard and the charts of the page ask for metrics that a running swpd has, and promtool
+// finds no fault with the metrics.
 func TestAlertsAndDashboardUseMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	r := start(t, "partners: {acme: {identity: 'spiffe://acme.example/swpd'}}\naudit: {exchanges: all}\n"+
@@ -50,8 +51,14 @@ func TestAlertsAndDashboardUseMetricsThatExist(t *testing.T) {
 		"swpd_cluster_node_silent_seconds", "swpd_cluster_nodes_differing", // with other nodes
 		"swpd_partner_refused",                               // by a partner
 		"swpd_partner_streams", "swpd_partner_streams_limit", // over QUIC
+		"swpd_mcp_seconds", "swpd_partner_seconds", // with exchanges that were passed on
 	} {
 		described[elsewhere] = true // whose tests look for them
+	}
+	for _, c := range history.Charts {
+		if !described[c.Metric] {
+			t.Errorf("the chart %s asks for %s, which does not exist", c.Name, c.Metric)
+		}
 	}
 	name := regexp.MustCompile(`\bswpd_[a-z0-9_]+\b`)
 	for _, file := range []string{"../deploy/prometheus/swpd.rules.yaml", "../deploy/grafana/swpd.json"} {

@@ -227,6 +227,7 @@ func (d *daemon) makeEntrances() error {
 	set := d.served.Set()
 	d.metrics = telemetry.NewMetrics(set.Registry, d.opts.Version)
 	d.observer.Count(d.metrics)
+	d.add(d.metrics.KeepHistory(d.config.HistoryFile(), d.log))
 	d.traces, err = telemetry.NewTraces(telemetry.TraceOptions{
 		Carriers: set.Carriers, Collector: d.config.Telemetry.OTLP, Version: d.opts.Version, Identity: d.credentials.Identity, Log: d.log,
 	})

@@ -39,11 +39,17 @@ func (c *Config) AuditExchanges() string {
 func (c *Config) AuditDir() string { return filepath.Join(c.Data, "audit") }
 
 // HealthFile keeps what is known of servers, partners and others over restarts; empty with store: memory.
-func (c *Config) HealthFile() string {
+func (c *Config) HealthFile() string { return c.kept("health.json") }
+
+// HistoryFile keeps the last 24 hours of the metrics that the page draws; empty with store: memory.
+func (c *Config) HistoryFile() string { return c.kept("history.json") }
+
+// kept returns a file in the data directory, empty with store: memory.
+func (c *Config) kept(name string) string {
 	if c.Store == StoreMemory {
 		return ""
 	}
-	return filepath.Join(c.Data, "health.json")
+	return filepath.Join(c.Data, name)
 }
 
 func (c *Config) checkAudit(p *problems) {

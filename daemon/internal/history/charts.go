@@ -43,13 +43,13 @@ var Charts = []Chart{
 	{"messages", "Messages received, by profile", PerSecond, "swpd_messages_total", Rate, "profile"},
 	{"refused", "Messages refused, by code", PerSecond, "swpd_rejects_total", Rate, "code"},
 	{"latency", "Duration of exchanges that peers opened", Seconds, "swpd_exchange_seconds", Quantiles, ""},
-	{"servers", "Duration of exchanges with MCP servers, 95 of 100 are shorter", Seconds, "swpd_mcp_seconds", Slowest, "server"},
-	{"partners", "Duration of exchanges with partners, 95 of 100 are shorter", Seconds, "swpd_partner_seconds", Slowest, "partner"},
+	{"servers", "Exchanges with MCP servers: 95 of 100 are shorter", Seconds, "swpd_mcp_seconds", Slowest, "server"},
+	{"partners", "Exchanges with partners: 95 of 100 are shorter", Seconds, "swpd_partner_seconds", Slowest, "partner"},
 	{"denials", "Requests denied by the rules", PerSecond, "swpd_denials_total", Rate, ""},
-	{"security", "Failures of authentication or integrity, by reason", PerSecond, "swpd_security_events_total", Rate, "reason"},
+	{"security", "Security events, by reason", PerSecond, "swpd_security_events_total", Rate, "reason"},
 	{"sessions", "Connections open, by transport", Number, "swpd_sessions", Level, "transport"},
 	{"waiting", "Messages that wait in queues", Number, "swpd_relay_waiting", Level, ""},
-	{"dead", "Messages that became dead letters", PerSecond, "swpd_relay_dead_total", Rate, ""},
+	{"dead", "Dead letters", PerSecond, "swpd_relay_dead_total", Rate, ""},
 	{"in-flight", "Octets of messages in flight", Octets, "swpd_in_flight_bytes", Level, ""},
 	{"memory", "Memory of the process", Octets, "process_resident_memory_bytes", Level, ""},
 	{"store", "Octets that the store holds", Octets, "swpd_store_used_bytes", Level, ""},
@@ -70,7 +70,7 @@ type bucket struct {
 	count float64
 }
 
-// since returns what has come since an earlier reading. A counter that has fallen began anew.
+// since returns the growth since an earlier reading. A counter that has fallen began again at 0.
 func (r reading) since(before reading) reading {
 	if r.count < before.count || len(r.buckets) != len(before.buckets) {
 		return r

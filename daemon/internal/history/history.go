@@ -27,7 +27,7 @@ const (
 	// MaxSeries bounds the series of all charts.
 	MaxSeries = 500
 
-	// Other is the label of the sum of what has no series of its own.
+	// Other is the label of the series that sums up the smaller ones.
 	Other = "other"
 )
 

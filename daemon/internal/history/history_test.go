@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// metrics are those of the tests.
+// metrics feeds testCharts.
 type metrics struct {
 	*prometheus.Registry
 	messages *prometheus.CounterVec

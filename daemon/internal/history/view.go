@@ -21,7 +21,7 @@ type ChartView struct {
 	Series []SeriesView `json:"series"`
 }
 
-// SeriesView is a series. Points are null where there is none.
+// SeriesView is a series. A minute without a point is null.
 type SeriesView struct {
 	Label  string  `json:"label"`
 	Points []Point `json:"points"`

@@ -1,8 +1,9 @@
 // Package page serves a page that shows a running swpd, for the admin listener, and lets operators act on
-// it. It is three embedded files without external resources.
+// it. It is four embedded files without external resources.
 //
-//	GET /              the page, with /page.js and /page.css
+//	GET /              the page, with /page.js, /charts.js and /page.css
 //	GET /live          a stream of events (text/event-stream), each a Snapshot in JSON
+//	GET /history       ?since=&most=: points of the last 24 hours, see package history
 //	GET /permissions   ?identity=: the rights of an identity (swpd check --as)
 //	GET /audit         ?identity=&profile=&…: the latest records of exchanges
 //	/actions, /store/  see package operator; the only requests that change anything
@@ -16,18 +17,21 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/slimwire/swp/daemon/internal/history"
 	"github.com/slimwire/swp/transport/endpoint"
 )
 
-//go:embed page.html page.js page.css
+//go:embed page.html page.js charts.js page.css
 var files embed.FS
 
 // Limits of viewers.
@@ -54,6 +58,9 @@ type Source struct {
 	// Trail returns the directory of the audit trail, or "".
 	Trail func() string
 
+	// History has the last 24 hours of the metrics.
+	History *history.Recorder
+
 	// Desk adds /actions and /store/, see package operator.
 	Desk func(mux *http.ServeMux)
 }
@@ -73,10 +80,11 @@ func New(s Source) *Page { return &Page{source: s, viewers: make(chan struct{}, 
 
 // Add adds the paths of the package comment to mux.
 func (p *Page) Add(mux *http.ServeMux) {
-	for path, file := range map[string]string{"/{$}": "page.html", "/page.js": "page.js", "/page.css": "page.css"} {
+	for path, file := range map[string]string{"/{$}": "page.html", "/page.js": "page.js", "/charts.js": "charts.js", "/page.css": "page.css"} {
 		mux.HandleFunc("GET "+path, own(func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, file) }))
 	}
 	mux.HandleFunc("GET /live", own(p.live))
+	mux.HandleFunc("GET /history", own(p.history))
 	mux.HandleFunc("GET /permissions", own(p.permissions))
 	mux.HandleFunc("GET /audit", own(p.audit))
 	desk := http.NewServeMux()
@@ -145,6 +153,31 @@ func (p *Page) snapshot() ([]byte, error) {
 		p.present, p.made = append(append([]byte("data: "), text...), "\n\n"...), now
 	}
 	return p.present, nil
+}
+
+// maxDrawn is the number of series of a chart that are sent, if the request does not say less.
+const maxDrawn = 8
+
+// history sends the points since a number of seconds since 1970, of the largest series of each chart.
+func (p *Page) history(w http.ResponseWriter, r *http.Request) {
+	var since time.Time
+	most := maxDrawn
+	if text := r.FormValue("since"); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || seconds < 0 {
+			refuse(w, fmt.Errorf("since is %q, want seconds since 1970", text))
+			return
+		}
+		since = time.Unix(seconds, 0)
+	}
+	if text := r.FormValue("most"); text != "" {
+		var err error
+		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > history.MaxSeries {
+			refuse(w, fmt.Errorf("most is %q, want the number of series of a chart, 1 to %d", text, history.MaxSeries))
+			return
+		}
+	}
+	write(w, p.source.History.View(since, most))
 }
 
 func (p *Page) permissions(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
+	"github.com/slimwire/swp/daemon/internal/history"
 	"github.com/slimwire/swp/internal/audit"
 	"github.com/slimwire/swp/transport/endpoint"
 	"github.com/slimwire/swp/transport/transporttest"
@@ -49,6 +51,7 @@ func serve(t *testing.T, records ...audit.Record) (*httptest.Server, *Page) {
 		Metrics:     r,
 		Permissions: func(identity string) (any, error) { return map[string]string{"identity": identity}, nil },
 		Trail:       func() string { return dir },
+		History:     history.New(r, history.Charts, "", zap.NewNop()),
 		Desk:        func(*http.ServeMux) {},
 	})
 	mux := http.NewServeMux()
@@ -81,7 +84,7 @@ func get(t *testing.T, url string, header ...string) (int, http.Header, string) 
 
 func TestThePageLoadsNothingFromElsewhereAndIsNotEmbedded(t *testing.T) {
 	s, _ := serve(t)
-	for _, path := range []string{"/", "/page.js", "/page.css"} {
+	for _, path := range []string{"/", "/page.js", "/charts.js", "/page.css"} {
 		status, header, body := get(t, s.URL+path)
 		if status != http.StatusOK || len(body) < 500 {
 			t.Errorf("%s: status %d, %d octets", path, status, len(body))
@@ -98,6 +101,26 @@ func TestThePageLoadsNothingFromElsewhereAndIsNotEmbedded(t *testing.T) {
 	}
 	if status, _, _ := get(t, s.URL+"/other"); status != http.StatusNotFound {
 		t.Errorf("another path: status %d", status)
+	}
+}
+
+func TestHistoryIsSentFromATimeOnAndBadQueriesAreRefused(t *testing.T) {
+	s, _ := serve(t)
+	for query, want := range map[string]int{
+		"": 200, "?since=1700000000": 200, "?most=1": 200, "?most=500": 200,
+		"?since=x": 400, "?since=-1": 400, "?most=0": 400, "?most=501": 400, "?most=x": 400,
+	} {
+		status, header, body := get(t, s.URL+"/history"+query)
+		if status != want {
+			t.Errorf("%s: status %d, want %d: %s", query, status, want, body)
+		}
+		if status != http.StatusOK {
+			continue
+		}
+		var v history.View
+		if err := json.Unmarshal([]byte(body), &v); err != nil || len(v.Charts) != len(history.Charts) || header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %v, %d charts, header %v", query, err, len(v.Charts), header)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/slimwire/swp/daemon/internal/history"
 	"github.com/slimwire/swp/profiles"
 	"github.com/slimwire/swp/transport"
 	"github.com/slimwire/swp/transport/endpoint"
@@ -18,6 +19,8 @@ import (
 // configuration.
 type Metrics struct {
 	Registry *prometheus.Registry
+
+	past *history.Recorder
 
 	dense [32]*profileMetrics // by profile_id; nil for unknown ones
 	more  map[uint64]*profileMetrics
