@@ -89,7 +89,8 @@ type Options struct {
 	Sockets []*os.File
 
 	// InFlight is called once, before listeners open, with a function that returns the octets
-	// in flight. The function is safe for concurrent use. May be nil.
+	// in flight, to bound the garbage beside them. The function is safe for concurrent use. If InFlight
+	// is nil, GOGC alone bounds the garbage, and large messages do not wait for a collection, either.
 	InFlight func(octets func() int)
 
 	// Ready is called when all listeners are open. May be nil.

@@ -46,6 +46,7 @@ func (d *daemon) makeBase(ctx context.Context) error {
 	d.memory = entrances.NewMemory(int(d.config.Limits.InFlightBytes))
 	d.add(d.memory)
 	if d.opts.InFlight != nil {
+		d.memory.CollectFirst()
 		d.opts.InFlight(d.memory.Budget.Used)
 	}
 	d.reloader = newReloader(d.config, d.opts.Read, d.sections(), d.log)

@@ -40,12 +40,17 @@ type Memory struct {
 // limit of this process.
 func NewMemory(budget int) *Memory {
 	g := &Memory{Budget: memory.New(budget), used: memoryInUse, collect: runtime.GC}
-	before := garbage{most: uint64(budget / 8), allocated: allocated, collect: debug.FreeOSMemory}
-	g.Budget.OnLarge(before.collectFor)
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		g.limit = uint64(limit)
 	}
 	return g
+}
+
+// CollectFirst has garbage collected before octets of large messages are taken. It is called before the
+// Budget is used.
+func (g *Memory) CollectFirst() {
+	before := garbage{most: uint64(g.Budget.Limit() / 8), allocated: allocated, collect: debug.FreeOSMemory}
+	g.Budget.OnLarge(before.collectFor)
 }
 
 // garbage is collected before octets of large messages are taken, when more than most octets have

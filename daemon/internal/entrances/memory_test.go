@@ -204,6 +204,28 @@ func TestRS19ACollectionIsDueWhenEnoughWasAllocated(t *testing.T) {
 	}
 }
 
+func TestRS19GarbageIsCollectedFirstOnlyWhereThatIsWanted(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection but forced ones
+	forced := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	for _, want := range []bool{false, true} {
+		g := NewMemory(16 << 20)
+		if want {
+			g.CollectFirst()
+		}
+		before := forced()
+		if !g.Budget.Share("a").Try(4<<20, memory.Large) { // more than an eighth at once
+			t.Fatal("no room")
+		}
+		if got := forced() > before; got != want {
+			t.Errorf("wanted %v: collected %v", want, got)
+		}
+	}
+}
+
 func TestAllocatedOctetsAreThoseSinceTheLastCollection(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection but those of the test
 	runtime.GC()

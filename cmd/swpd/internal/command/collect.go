@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -30,6 +31,17 @@ func (l live) percent() int {
 	}
 	large := min(l.inFlight, l.heap)
 	return int(((l.heap-large)*gcPercent + large*gcInFlight) / l.heap)
+}
+
+// bounded returns what bounds the garbage beside the octets in flight, or nil if GOGC says how much
+// there may be.
+func bounded(ctx context.Context) func(octets func() int) {
+	if os.Getenv("GOGC") != "" {
+		return nil
+	}
+	return func(octets func() int) {
+		collectEarly(ctx, func() live { return live{heap: liveHeap(), inFlight: uint64(octets())} }, setPercent)
+	}
 }
 
 // collectEarly adjusts GOGC to the memory in use until ctx ends.

@@ -39,6 +39,18 @@ func TestRS19OctetsInFlightLeaveLittleGarbage(t *testing.T) {
 	}
 }
 
+func TestRS19WhoSetsGOGCBoundsTheGarbage(t *testing.T) {
+	for _, row := range []struct {
+		gogc string
+		want bool
+	}{{"", true}, {"100", false}, {"off", false}} {
+		t.Setenv("GOGC", row.gogc)
+		if got := bounded(t.Context()) != nil; got != row.want {
+			t.Errorf("GOGC=%q: bounded %v, want %v", row.gogc, got, row.want)
+		}
+	}
+}
+
 // What is in use is looked at after every collection, until nobody wants it any more.
 func TestGOGCFollowsWhatIsInUse(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -42,12 +42,6 @@ The log goes to standard error.`,
 		}
 		ctx := cmd.Context()
 		defer context.AfterFunc(ctx, func() { notify(cmd.ErrOrStderr(), stopping) })()
-		var collect func(octets func() int)
-		if os.Getenv("GOGC") == "" {
-			collect = func(octets func() int) {
-				collectEarly(ctx, func() live { return live{heap: liveHeap(), inFlight: uint64(octets())} }, setPercent)
-			}
-		}
 		return daemon.Run(ctx, daemon.Options{
 			Config:       c,
 			Version:      version,
@@ -59,7 +53,7 @@ The log goes to standard error.`,
 			Permissions:  func(c *config.Config, identity string) (any, error) { return check.As(c, identity) },
 			Abort:        cli.Abort(ctx),
 			Sockets:      sockets(),
-			InFlight:     collect,
+			InFlight:     bounded(ctx),
 			Ready:        func([]string) { notify(cmd.ErrOrStderr(), ready+"\nSTATUS=serving") },
 			// A node that stands by has started: the service manager must not wait for more.
 			Standby: func(active string) { notify(cmd.ErrOrStderr(), ready+"\nSTATUS=standing by for node "+active) },
