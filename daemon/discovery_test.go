@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -96,13 +97,34 @@ func TestCardsThatCannotBeReadStopTheStart(t *testing.T) {
 // tools returns the tool_ids that a session is told.
 func (s *session) tools(t *testing.T) (ids []string) {
 	t.Helper()
-	for tool, err := range tooldisc.List(t.Context(), s.Session, tooldisc.Query{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, tool.ID)
+	ids, err := toolsOf(t.Context(), s.Session)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return ids
+}
+
+// unanswered is why the tools of a server are missing that has not had the time to start: a list
+// waits for it for some seconds, which a busy machine may exceed.
+const unanswered = "it has not answered yet"
+
+// toolsOf returns the tool_ids that a peer lists, when it has read its servers.
+func toolsOf(ctx context.Context, on profiles.Caller) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		var ids []string
+		missing := false
+		for tool, err := range tooldisc.List(ctx, on, tooldisc.Query{Unread: func(u tooldisc.Unread) { missing = missing || u.Reason == unanswered }}) {
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, tool.ID)
+		}
+		if !missing {
+			return ids, nil
+		}
+	}
 }
 
 func TestToolsOfMCPServersAppearByThemselves(t *testing.T) {

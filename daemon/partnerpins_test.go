@@ -19,7 +19,7 @@ func listing(t *testing.T, description string) string {
 	return strings.Replace(modernYAML(t), childEnv+": modern", childEnv+": modern, TOOLS: '"+tools+"'", 1)
 }
 
-// tools asks a daemon for the tools of a partner, by name.
+// tools asks a daemon for the tools of a partner, by name, until the partner has read its servers.
 func (o *organisation) tools(name string) map[string]PinnedTool {
 	o.t.Helper()
 	found := make(map[string]PinnedTool)
@@ -31,6 +31,9 @@ func (o *organisation) tools(name string) map[string]PinnedTool {
 		}
 		clear(found)
 		for _, tool := range list {
+			if tool.Why == unanswered {
+				return false
+			}
 			found[tool.Tool] = tool
 		}
 		return true
@@ -77,10 +80,9 @@ func TestPinnedToolsAreCalledAsTheyWereAccepted(t *testing.T) {
 	listed := func(when string, want ...string) {
 		t.Helper()
 		for what, on := range map[string]profiles.Caller{"swpd": s.Session, "the partner": profiles.Toward(s.Session, "b")} {
-			tools, _, err := tooldisc.Page(t.Context(), on, tooldisc.Query{})
-			var got []string
-			for _, tool := range tools {
-				got = append(got, strings.TrimPrefix(tool.ID, "b/"))
+			got, err := toolsOf(t.Context(), on)
+			for i, id := range got {
+				got[i] = strings.TrimPrefix(id, "b/")
 			}
 			if err != nil || !slices.Equal(got, want) {
 				t.Errorf("%s: %s lists %q, %v; want %q", when, what, got, err, want)

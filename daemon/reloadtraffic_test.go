@@ -28,7 +28,6 @@ import (
 	"github.com/slimwire/swp/profiles/rpc"
 	messages "github.com/slimwire/swp/profiles/slip"
 	stateprofile "github.com/slimwire/swp/profiles/state"
-	"github.com/slimwire/swp/profiles/tooldisc"
 	"github.com/slimwire/swp/sdl"
 	"github.com/slimwire/swp/sdl/canonical"
 )
@@ -402,17 +401,11 @@ func TestWhenToolsAreReadChangesUnderTraffic(t *testing.T) {
 	for _, address := range r.addrs[:2] {
 		s := r.mustDial(address)
 		work = append(work, func() error {
-			n := 0
-			for _, err := range tooldisc.List(t.Context(), s.Session, tooldisc.Query{}) {
-				if err != nil {
-					return err
-				}
-				n++
+			ids, err := toolsOf(t.Context(), s.Session)
+			if err == nil && len(ids) != 2 {
+				err = fmt.Errorf("%d tools, want 2", len(ids))
 			}
-			if n != 2 {
-				return fmt.Errorf("%d tools, want 2", n)
-			}
-			return nil
+			return err
 		})
 	}
 	l := under(t, work...)
