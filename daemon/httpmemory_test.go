@@ -44,7 +44,7 @@ func (r *running) inFlight() int {
 // awaitInFlight waits until the octets in use are as described.
 func (r *running) awaitInFlight(what string, ok func(int) bool) {
 	r.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(r.inFlight()); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(r.inFlight()); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.t.Fatalf("%d octets are in use, want %s", r.inFlight(), what)
 		}

@@ -199,7 +199,7 @@ func alike(a, b *organisation) {
 			}
 			return only
 		}
-		for deadline := time.Now().Add(10 * time.Second); len(of()) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); len(of()) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		}
 		for _, what := range of() {
 			a.t.Error("only " + what)
