@@ -58,6 +58,61 @@ func dialled(t *testing.T, server mcpmap.Server) (Dialer, func()) {
 	}
 }
 
+// front is an HTTP client of a Kept. The address is that of the listener.
+type front struct {
+	t                *testing.T
+	address, session string
+}
+
+func serveHTTP(t *testing.T, peer *Kept) *front {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- ServeHTTP(ctx, HTTPOptions{Peer: peer, Target: "server", Listener: ln, Ready: func() { close(ready) }})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("ServeHTTP: %v", err)
+		}
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		peer.Close()
+	})
+	<-ready
+	return &front{t: t, address: "http://" + ln.Addr().String()}
+}
+
+func (f *front) post(body string, headers ...string) (int, string) {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.address+"/mcp", strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Header = http.Header{"Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {f.session}}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+		f.session = id
+	}
+	octets, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return resp.StatusCode, mcptest.Answer(string(octets))
+}
+
 func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 	server := &scripted{do: func(_ mcpmap.Counterpart, x *mcpmap.Exchange) {
 		if x.Initialize() {
@@ -67,89 +122,49 @@ func TestHTTPIsTheRemoteServerAndOutlivesItsConnection(t *testing.T) {
 		x.Finish([]byte(answer(string(x.Message.ID()))))
 	}}
 	connect, cut := dialled(t, server)
-	var away atomic.Bool
-	unlessAway := func(ctx context.Context) (*Client, error) {
-		if away.Load() {
-			return nil, errors.New("connection refused")
-		}
-		return connect(ctx)
-	}
-	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	peer := Keep(KeepOptions{Dial: unlessAway, Patience: time.Second})
-	defer peer.Close()
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- ServeHTTP(ctx, HTTPOptions{Peer: peer, Target: "server", Listener: ln, Ready: func() { close(ready) }})
-	}()
-	<-ready
-	session := ""
-	post := func(body string, headers ...string) (int, string) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+ln.Addr().String()+"/mcp", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header = http.Header{"Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {session}}
-		for _, h := range headers {
-			name, value, _ := strings.Cut(h, ": ")
-			req.Header.Set(name, value)
-		}
-		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
-			session = id
-		}
-		octets, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, mcptest.Answer(string(octets))
-	}
-	if status, _ := post(initialize, "Origin: http://evil.example"); status != http.StatusForbidden {
+	f := serveHTTP(t, Keep(KeepOptions{Dial: connect, Patience: patience}))
+	if status, _ := f.post(initialize, "Origin: http://evil.example"); status != http.StatusForbidden {
 		t.Errorf("a web page of elsewhere: %d", status)
 	}
-	if status, body := post(initialize); status != http.StatusOK || session == "" {
+	if status, body := f.post(initialize); status != http.StatusOK || f.session == "" {
 		t.Fatalf("initialize: %d %s", status, body)
 	}
 	for i, octets := range corpus {
 		if i == len(corpus)/2 {
 			cut()
 		}
-		if _, body := post(octets); body != answer(idOf(t, octets)) {
+		if _, body := f.post(octets); body != answer(idOf(t, octets)) {
 			t.Errorf("answer to %.80q: %.200s", octets, body)
 		}
 	}
-	away.Store(true)
-	cut()
-	want := `{"code":-32603,"message":"the endpoint cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}`
-	if _, body := post(corpus[0]); !strings.Contains(body, want) {
-		t.Errorf("with the endpoint away: %s", body)
-	}
-	away.Store(false)
 	for i, octets := range server.came()[1:] {
 		if octets != corpus[i] {
 			t.Errorf("the server got %.80q, want %.80q", octets, corpus[i])
 		}
 	}
 	for _, path := range []string{"/mcp/server", "/", "//mcp", "/x/../mcp"} {
-		status, contentType, _ := get(t, "http://"+ln.Addr().String()+path)
+		status, contentType, _ := get(t, f.address+path)
 		if status != http.StatusNotFound || contentType != "application/json" {
 			t.Errorf("%s: %d %s", path, status, contentType)
 		}
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("ServeHTTP: %v", err)
+}
+
+func TestHTTPSaysThatTheEndpointIsAway(t *testing.T) {
+	connect, cut := dialled(t, &scripted{})
+	var away atomic.Bool
+	f := serveHTTP(t, Keep(KeepOptions{Patience: time.Second, Dial: func(ctx context.Context) (*Client, error) {
+		if away.Load() {
+			return nil, errors.New("connection refused")
+		}
+		return connect(ctx)
+	}}))
+	away.Store(true)
+	cut()
+	want := `{"code":-32603,"message":"the endpoint cannot be reached now","data":{"code":"ERR_INTERNAL_ERROR","retryable":true}}`
+	if _, body := f.post(initialize); !strings.Contains(body, want) {
+		t.Errorf("answer %s", body)
 	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
 // get asks for a URL as it is written, and follows no redirect.

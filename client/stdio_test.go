@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,7 +73,7 @@ func openOn(t *testing.T, peer *Kept, limit time.Duration, complain func(string)
 	k := &console{t: t, in: inW, out: bufio.NewReader(outR), done: make(chan error, 1)}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	go func() {
-		err := Stdio(ctx, StdioOptions{Peer: peer, In: inR, Out: outW, Drain: time.Second, Complain: complain})
+		err := Stdio(ctx, StdioOptions{Peer: peer, In: inR, Out: outW, Drain: time.Minute, Complain: complain})
 		_ = inR.Close()
 		_ = outW.Close()
 		k.done <- err
@@ -256,23 +257,25 @@ func TestEndOfInputDrains(t *testing.T) {
 }
 
 func TestEndOfInputGivesUpCallsThatSayNothing(t *testing.T) {
-	s := &scripted{}
-	s.do = func(_ mcpmap.Counterpart, x *mcpmap.Exchange) {
-		if x.Message.Is(mcpmap.MethodInitialize) {
-			x.Finish([]byte(answer(`"init"`)))
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{}
+		s.do = func(_ mcpmap.Counterpart, x *mcpmap.Exchange) {
+			if x.Message.Is(mcpmap.MethodInitialize) {
+				x.Finish([]byte(answer(`"init"`)))
+			}
 		}
-	}
-	k := open(t, connected(t, s))
-	k.write(initialize)
-	k.read()
-	k.write(`{"jsonrpc":"2.0","id":1,"method":"never"}`)
-	_ = k.in.Close()
-	if got := k.read(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, `"error"`) {
-		t.Errorf("answer %s", got)
-	}
-	if err := <-k.done; err == nil {
-		t.Error("Stdio returned no error")
-	}
+		k := open(t, connected(t, s))
+		k.write(initialize)
+		k.read()
+		k.write(`{"jsonrpc":"2.0","id":1,"method":"never"}`)
+		_ = k.in.Close()
+		if got := k.read(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, `"error"`) {
+			t.Errorf("answer %s", got)
+		}
+		if err := <-k.done; err == nil {
+			t.Error("Stdio returned no error")
+		}
+	})
 }
 
 func TestLostConnectionFailsWhatIsInFlightAndNothingElse(t *testing.T) {
