@@ -180,7 +180,7 @@ func (d *daemon) makeBackends() error {
 	}
 	d.partners = partners.New(partners.Options{
 		Config: d.config, Key: key, Records: d.state, Log: d.log, Credentials: d.credentials, Served: d.served, Local: d.servers, Security: d.observer.Security,
-		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Drifted: d.trail.Drifted, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Vouch: func() { d.state.Vouch(d.credentials.Claims()) }, Forgotten: d.exchanges.ForgetPartner,
+		Endpoints: d.endpoints, Listeners: d.listeners, Keeper: d.guard, Drifted: d.trail.Drifted, Changed: d.trail.LinksChanged, Taken: d.servers.Yield, Stored: d.state.Named, Vouch: d.vouch, Forgotten: d.exchanges.ForgetPartner,
 		Removed: func(identities []string) { d.guard.Expel(identities, d.recheck) },
 	})
 	d.add(d.partners)
@@ -283,6 +283,13 @@ func (d *daemon) watch() {
 // door returns the options of the in-process doors to this endpoint.
 func (d *daemon) door() part.DoorOptions {
 	return part.DoorOptions{Version: d.opts.Version, Self: d.credentials.Identity, Endpoints: d.endpoints, Keeper: d.guard}
+}
+
+// vouch lets nobody have a name whose data came under other authorities.
+func (d *daemon) vouch() {
+	if d.credentials.Withhold(d.state.Vouch(d.credentials.Claims())) {
+		d.recheck()
+	}
 }
 
 // recheck closes connections whose peers are no longer trusted or admitted.

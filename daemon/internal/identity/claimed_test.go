@@ -26,7 +26,7 @@ func TestTL11AnAuthorityOfAPartnerVouchesOnlyForItsOwnNames(t *testing.T) {
 	l = l.with(bundles{
 		pools:    map[string]*x509.CertPool{claimed: theirs.Pool(), free: theirs.Pool()},
 		partners: []claims.Partner{{Name: "liar", Identity: claimed}, {Name: "west", Identity: free}},
-	})
+	}, nil)
 	for _, kind := range []string{"tls", "quic"} {
 		refused := make(chan transport.SecurityEvent, 1)
 		ln := transporttest.Listen(t, kind, &transport.Policy{Credentials: func() *transport.Credentials { return &l.Credentials }}, func(e transport.SecurityEvent) { refused <- e })
@@ -79,9 +79,27 @@ func TestAnEntryThatClaimsANameOfThisEndpointIsNotReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit()
-	if c.Current().Bundles[entry.Identity] == nil {
-		t.Error("the authority of the partner is not in force")
+	inForce := func(want bool) {
+		t.Helper()
+		if got := c.Current().Bundles[entry.Identity] != nil; got != want {
+			t.Errorf("the authority of the partner is in force: %v, want %v", got, want)
+		}
 	}
+	inForce(false) // nobody has said whose data there is
+	c.Withhold(nil)
+	inForce(true)
+	if fewer := c.Withhold([]string{entry.Identity}); !fewer {
+		t.Error("a name less, and no connection is checked")
+	}
+	inForce(false)
+	if commit, err = c.PrepareBundles(config.Partners{"west": entry}); err != nil {
+		t.Fatal(err)
+	}
+	commit() // the same authorities
+	inForce(false)
+	c.Withhold(nil)
+	commit()
+	inForce(true)
 
 	// A certificate of this endpoint with a name in the domain of a partner is not taken up either.
 	own := t.TempDir()

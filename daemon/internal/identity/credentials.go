@@ -62,6 +62,7 @@ type loaded struct {
 	vouching []Anchor
 	lists    Lists
 	partners bundles
+	withheld []string // names, see Withhold
 }
 
 // bundles are the trust anchors of single identities.
@@ -80,18 +81,33 @@ type bundles struct {
 func (l *loaded) list() []Anchor { return slices.Concat(l.vouching, l.partners.vouching) }
 
 // with returns a copy with other bundles. An authority of a partner never vouches for a name that is
-// claimed here, also if the entry of the partner has that name: the common trust anchors do.
-func (l *loaded) with(b bundles) *loaded {
+// claimed here, also if the entry of the partner has that name: the common trust anchors do. Nor does it for a
+// withheld name.
+func (l *loaded) with(b bundles, withheld []string) *loaded {
 	next := *l
-	next.partners, next.Bundles = b, maps.Clone(b.pools)
+	next.partners, next.withheld, next.Bundles = b, withheld, maps.Clone(b.pools)
 	names := l.claims(&b)
 	for i := range names.Partners {
-		if p := &names.Partners[i]; names.Refuse(p) != nil {
+		if p := &names.Partners[i]; names.Refuse(p) != nil || slices.Contains(withheld, p.Identity) {
 			delete(next.Bundles, p.Identity)
 		}
 	}
 	next.CRLs = slices.Concat(l.lists, b.lists).CRLs()
 	return &next
+}
+
+// undecided returns the names that Withhold has to decide about before other bundles are in force: those that are
+// withheld, and those that got an authority of which none vouched for the name before.
+func (l *loaded) undecided(b *bundles) (list []string) {
+	before, names := l.claims(&l.partners), l.claims(b)
+	for i := range names.Partners {
+		p := &names.Partners[i]
+		known := before.Known(p.Identity)
+		if slices.Contains(l.withheld, p.Identity) || !slices.ContainsFunc(names.Vouchers(p), func(v string) bool { return slices.Contains(known, v) }) {
+			list = append(list, p.Identity)
+		}
+	}
+	return list
 }
 
 // claims returns the names that are claimed here, with partners.
@@ -107,6 +123,17 @@ func (l *loaded) claims(b *bundles) *claims.Registry {
 func (c *Credentials) Claims() *claims.Registry {
 	l := c.current.Load()
 	return l.claims(&l.partners)
+}
+
+// Withhold says that data of these names came under other authorities than those of the partners that have them
+// now. The latter do not vouch for these names until the next call, but the common trust anchors do. It is called
+// after each change of partners, before which a partner with new authorities waits for it. It reports whether
+// somebody may have been let in who is not let in now.
+func (c *Credentials) Withhold(names []string) (fewer bool) {
+	old := c.current.Load()
+	next := old.with(old.partners, names)
+	c.current.Store(next)
+	return len(next.Bundles) < len(old.Bundles)
 }
 
 // FilesOf returns the files of a configuration.
@@ -298,7 +325,7 @@ func (c *Credentials) Prepare(conf *config.Config) (part.Change, error) {
 		Fields:   []zap.Field{zap.String("identity", l.identity), zap.Time("not_after", l.Certificate.Leaf.NotAfter)},
 		Commit: func() bool {
 			old := c.current.Load()
-			c.current.Store(l.with(old.partners))
+			c.current.Store(l.with(old.partners, old.withheld))
 			c.keep(l)
 			return l.anchors != old.anchors
 		},
@@ -335,7 +362,7 @@ func (c *Credentials) PrepareBundles(conf config.Partners) (commit func() (chang
 	return func() bool {
 		c.endpoints.replace(next)
 		old := c.current.Load()
-		l := old.with(theirs)
+		l := old.with(theirs, old.undecided(&theirs))
 		c.current.Store(l)
 		c.keep(l)
 		return old.partners.anchors != theirs.anchors
@@ -357,7 +384,7 @@ func (c *Credentials) read(conf *config.Config) (*loaded, error) {
 		err = l.claims(&theirs).Check()
 	}
 	c.endpoints.replace(next)
-	return l.with(theirs), err
+	return l.with(theirs, nil), err
 }
 
 // readOwn reads the certificate of this endpoint and the common trust anchors.

@@ -120,8 +120,9 @@ func hasData(ctx context.Context, in reading, identity string) (has bool, err er
 type foreign struct{ partner, why string }
 
 // Vouch records who vouches for the partners from now on. A partner that the registry would refuse for
-// data of its identity is left out, with a warning in the log and in Look until the next Vouch.
-func (s *Storage) Vouch(names *claims.Registry) {
+// data of its identity is left out, with a warning in the log and in Look until the next Vouch. Vouch returns the
+// identities of those, which the authorities of the partners must not vouch for.
+func (s *Storage) Vouch(names *claims.Registry) (withheld []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 	defer cancel()
 	var others []foreign
@@ -129,6 +130,7 @@ func (s *Storage) Vouch(names *claims.Registry) {
 		other, err := s.vouch(ctx, names, &names.Partners[i])
 		if other != nil {
 			others = append(others, foreign{names.Partners[i].Name, boundlog.Clean(other.Error())})
+			withheld = append(withheld, names.Partners[i].Identity)
 		}
 		if err != nil {
 			s.log.Warn("it is not known who vouched for a partner", zap.String("partner", names.Partners[i].Name), zap.Error(err))
@@ -138,6 +140,7 @@ func (s *Storage) Vouch(names *claims.Registry) {
 	if err := s.note(ctx, nameRecorded, nil); err != nil {
 		s.log.Warn("it is not known who vouched for partners", zap.Error(err))
 	}
+	return withheld
 }
 
 // vouch records who vouches for a partner. It returns why the data of its identity is not the partner's.
@@ -164,7 +167,7 @@ func (s *Storage) vouch(ctx context.Context, names *claims.Registry, p *claims.P
 func (s *Storage) lookOthers(h *part.Health) {
 	if others := s.others.Load(); others != nil {
 		for _, one := range *others {
-			h.WarnWith(fmt.Sprintf("partners.%s: stored data of its identity came under other authorities, and is left to the peer that stored it", one.partner), ": "+one.why)
+			h.WarnWith(fmt.Sprintf("partners.%s: stored data of its identity came under other authorities, so those of the partner let nobody in under it", one.partner), ": "+one.why)
 		}
 	}
 }
