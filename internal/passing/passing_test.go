@@ -281,10 +281,14 @@ func TestANewConnectionWaitsUntilAProcessTakesIt(t *testing.T) {
 func TestAnAttemptEndsWhenAnotherProcessTakesConnections(t *testing.T) {
 	both(t, func(t *testing.T, kind string) {
 		r := newRig(t)
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 		must(t, err)
-		udp, err := net.ListenPacket("udp", tcp.Addr().String())
-		must(t, err)
+		tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+		for ; err != nil; tcp, err = net.Listen("tcp", udp.LocalAddr().String()) { // somebody else has the port
+			_ = udp.Close()
+			udp, err = net.ListenPacket("udp", "127.0.0.1:0")
+			must(t, err)
+		}
 		until, replaced := context.WithCancel(t.Context())
 		defer replaced()
 		done := make(chan struct{}, 2)

@@ -151,17 +151,11 @@ func Listen(o TakerOptions) (*Taker, error) {
 	t := &Taker{o: o, processes: make(map[string]*process), trusted: trusting(o.Own), queues: map[bool]*transport.Queue{false: transport.NewQueue(), true: transport.NewQueue()}}
 	t.raw = pipes.Listen()
 	t.working, t.stop = context.WithCancel(context.Background())
-	var lc net.ListenConfig
-	ln, err := lc.Listen(t.working, "tcp", o.Address)
+	ln, udp, err := listen(t.working, o.Address)
 	if err != nil {
 		return nil, err
 	}
 	t.at = ln.Addr()
-	udp, err := lc.ListenPacket(t.working, "udp", ln.Addr().String())
-	if err != nil {
-		_ = ln.Close()
-		return nil, err
-	}
 	policy := &transport.Policy{Credentials: t.credentials}
 	every := func(netip.Addr) bool { return true } // a process passes many
 	t.inner = append(t.inner, tlsconn.On(ln, policy, tlsconn.Options{OnSecurity: o.OnSecurity, Shared: every}))
@@ -175,6 +169,28 @@ func Listen(o TakerOptions) (*Taker, error) {
 		t.tasks.Go(func() { t.accept(l) })
 	}
 	return t, nil
+}
+
+// tries bounds how often listen takes another port.
+const tries = 16
+
+// listen listens on one port of TCP and UDP. The port that the system chooses for TCP in place of 0 can be in use for
+// UDP; then it takes another one.
+func listen(ctx context.Context, address string) (ln net.Listener, udp net.PacketConn, err error) {
+	var lc net.ListenConfig
+	for range tries {
+		if ln, err = lc.Listen(ctx, "tcp", address); err != nil {
+			return nil, nil, err
+		}
+		if udp, err = lc.ListenPacket(ctx, "udp", ln.Addr().String()); err == nil {
+			return ln, udp, nil
+		}
+		_ = ln.Close()
+		if _, port, _ := net.SplitHostPort(address); port != "0" {
+			break
+		}
+	}
+	return nil, nil, err
 }
 
 // Addr is the address listened on.

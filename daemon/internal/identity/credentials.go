@@ -125,10 +125,10 @@ func (c *Credentials) Claims() *claims.Registry {
 	return l.claims(&l.partners)
 }
 
-// Withhold says that data of these names came under other authorities than those of the partners that have them
-// now. The latter do not vouch for these names until the next call, but the common trust anchors do. It is called
-// after each change of partners, before which a partner with new authorities waits for it. It reports whether
-// somebody may have been let in who is not let in now.
+// Withhold says that data of these names came under other authorities than the present ones of the partners with
+// these names. The present ones do not vouch for the names until the next call, but the common trust anchors do. Call
+// it after each change of partners: a partner with new authorities waits for it. It reports whether the authorities
+// of a partner vouch no more for its name.
 func (c *Credentials) Withhold(names []string) (fewer bool) {
 	old := c.current.Load()
 	next := old.with(old.partners, names)
