@@ -190,7 +190,7 @@ func addresses(ts *testscript.TestScript, neg bool, args []string) {
 // awaitLines waits for another process to write a file: there is nothing else to
 // wait on.
 func awaitLines(name string, n int) []string {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if b, err := os.ReadFile(name); err == nil {
 			if lines := strings.Fields(string(b)); len(lines) >= n {
 				return lines

@@ -17,6 +17,9 @@ import (
 	"github.com/slimwire/swp/profiles/relay"
 )
 
+// patience bounds every wait in these tests.
+const patience = 5 * time.Minute
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"swpd": func() { os.Exit(swpd(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
@@ -50,7 +53,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: await FILE")
 	}
 	name := ts.MkAbs(args[0])
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if info, err := os.Stat(name); err == nil && info.Size() > 0 {
 			return
 		}
@@ -65,7 +68,7 @@ func publish(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: publish DIR FILE TOPIC...")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	files := devpki.Client(ts.MkAbs(args[0] + "/pki"))
 	address, _, _ := strings.Cut(ts.ReadFile(args[1]), "\n")

@@ -231,7 +231,7 @@ func TestWireShutdownIsOrderly(t *testing.T) {
 		for w.ep.Stats().Handlers == 0 {
 			runtime.Gosched()
 		}
-		done := shutdown(w.ep, 20*time.Second)
+		done := shutdown(w.ep, transporttest.Patience)
 		close(goOn)
 		if got := <-answer; got != payload {
 			t.Errorf("answer of %d octets", len(got))
@@ -309,13 +309,10 @@ func TestQU01OverQUIC(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(0) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	n := 0
-	for ; ; n++ {
-		stream, err := conn.Open(ctx)
+	for n := range 1000 { // each waits until the peer allows another one
+		stream, err := conn.Open(t.Context())
 		if err != nil {
-			break
+			t.Fatalf("only %d streams could be opened: %v", n, err)
 		}
 		_, _ = stream.Write(framed(request(fmt.Sprintf("msg-id-%09d", n), "x")))
 		runtime.Gosched()
@@ -323,9 +320,6 @@ func TestQU01OverQUIC(t *testing.T) {
 	}
 	if most := g.most.Load(); most > 128 {
 		t.Errorf("%d handlers ran at once, the limit is 128 streams", most)
-	}
-	if n < 128 {
-		t.Errorf("only %d streams could be opened", n)
 	}
 }
 
