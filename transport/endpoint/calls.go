@@ -229,7 +229,7 @@ func (c *call) push(a answer, limit int) bool {
 		return false
 	}
 	if len(c.queue)-c.head >= maxAnswers || c.bytes+len(a.buf) > limit && c.bytes > 0 {
-		c.err = profiles.Busy("slow_caller", "answers were not received in time")
+		c.err = untaken(profiles.Busy("slow_caller", "answers were not received in time"))
 		c.wake()
 		return false
 	}

@@ -373,3 +373,35 @@ func TestRS11WhatIsChargedIsWhatTheBuffersHave(t *testing.T) {
 		}
 	})
 }
+
+// The answer to a request that was carried out may find no room here. Its caller must not take that for a request
+// that was refused, and repeat it.
+func TestACallWhoseAnswerFindsNoRoomIsNotRetryable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ep, _ := newEndpoint(t, endpoint.Options{Bounds: endpoint.Bounds{InFlightBytesPerConn: 2 << 20}}, profile(echo))
+		here, there := transport.MuxPipe()
+		defer func() { _ = there.Close(0) }()
+		s := ep.Attach(here)
+		octets := framed(request("0123456789abcdef", string(make([]byte, 1<<20))))
+		var last profiles.Call
+		for range 3 {
+			call, err := s.Call(t.Context(), request("", "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer call.Close()
+			last = call
+			stream, err := there.Accept(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = stream.Write(octets[:1<<20]) }()
+			synctest.Wait()
+		}
+		_, err := last.Recv(t.Context())
+		fault := endpoint.CodeOf(err)
+		if fault.Code != profiles.RateLimitExceeded || fault.Detail != "in_flight_bytes" || fault.Retryable {
+			t.Errorf("the call failed with %v, retryable %v", err, fault.Retryable)
+		}
+	})
+}

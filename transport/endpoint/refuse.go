@@ -213,9 +213,17 @@ func garbled(fault *profiles.Error) error {
 	case fault == errLate:
 		return errStalled
 	case fault.Pace, fault.Retryable:
-		return fault
+		return untaken(fault)
 	}
 	return &profiles.Error{Code: profiles.InvalidProfilePayload, Detail: fault.Detail, Text: "no answer, but a broken stream: " + fault.Text, Cause: fault}
+}
+
+// untaken is the error of a call whose answer this side does not take for a reason of its own. It is not retryable:
+// the peer may have carried the request out.
+func untaken(fault *profiles.Error) *profiles.Error {
+	e := *fault
+	e.Retryable, e.Text = false, "the answer was not taken: "+fault.Text
+	return &e
 }
 
 // errExcess refuses an answer to a call that has ended.

@@ -242,7 +242,7 @@ func TestAnswersNobodyReceivesAreBounded(t *testing.T) {
 		if n != 1024 {
 			t.Errorf("%d answers were kept, want 1024", n)
 		}
-		if got := endpoint.CodeOf(err); got.Code != profiles.RateLimitExceeded || got.Detail != "slow_caller" {
+		if got := endpoint.CodeOf(err); got.Code != profiles.RateLimitExceeded || got.Detail != "slow_caller" || got.Retryable {
 			t.Errorf("the call ends with %v", err)
 		}
 	})
