@@ -49,18 +49,18 @@ func NewMemory(budget int) *Memory {
 // CollectFirst has garbage collected before octets of large messages are taken. It is called before the
 // Budget is used.
 func (g *Memory) CollectFirst() {
-	before := garbage{most: uint64(g.Budget.Limit() / 8), allocated: allocated, collect: debug.FreeOSMemory}
+	before := garbage{budget: uint64(g.Budget.Limit()), heap: inHeap, collect: debug.FreeOSMemory}
 	g.Budget.OnLarge(before.collectFor)
 }
 
-// garbage is collected before octets of large messages are taken, when more than most octets have
-// been allocated since the last collection. The runtime alone collects when as much was allocated
-// as is in use: octets that were given back to the budget then fill as much memory as those in
-// flight.
+// garbage is collected before octets of large messages are taken, when more than a sixteenth of the
+// budget, or of the heap if that is larger, was allocated since the last collection. The runtime alone
+// collects when as much was allocated as is in use: octets that were given back to the budget then
+// fill as much memory as those in flight. And it keeps what it has freed, for a time.
 type garbage struct {
-	most      uint64
-	allocated func() uint64 // octets since the last collection, also one of the runtime
-	collect   func()        // returns when all garbage is free, and its memory returned to the system
+	budget  uint64
+	heap    func() (live, allocated uint64) // octets at the last collection, also of the runtime, and since
+	collect func()                          // returns when all garbage is free, and its memory returned to the system
 
 	mu    sync.Mutex
 	known uint64 // octets allocated at the last look, with what was taken since
@@ -70,10 +70,11 @@ type garbage struct {
 func (g *garbage) collectFor(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.known += uint64(n); g.known <= g.most {
+	if g.known += uint64(n); g.known <= g.budget/16 {
 		return
 	}
-	if g.known = g.allocated() + uint64(n); g.known > g.most {
+	live, allocated := g.heap()
+	if g.known = allocated + uint64(n); g.known > max(g.budget, live)/16 {
 		g.collect()
 		g.known = uint64(n)
 	}
@@ -184,12 +185,13 @@ func (g *Memory) measure() {
 
 func (g *Memory) over() bool { return g.used() >= g.limit/10*9 }
 
-// allocated returns the octets of objects that were allocated since the last collection.
-func allocated() uint64 {
+// inHeap returns the octets of objects that the last collection has found in use, and of those that were
+// allocated since.
+func inHeap() (live, allocated uint64) {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	objects, live := s[0].Value.Uint64(), s[1].Value.Uint64()
-	return objects - min(objects, live)
+	return live, objects - min(objects, live)
 }
 
 // memoryInUse is the memory that the soft limit counts, without free pages that are not yet

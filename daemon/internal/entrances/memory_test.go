@@ -136,15 +136,14 @@ func (h *heap) giveUp(n int) {
 	h.dead += uint64(n)
 }
 
-// garbage collects when more than most octets were allocated.
-func (h *heap) garbage(most uint64) *garbage {
+func (h *heap) garbage(budget uint64) *garbage {
 	return &garbage{
-		most: most,
-		allocated: func() uint64 {
+		budget: budget,
+		heap: func() (live, allocated uint64) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.looks++
-			return h.since
+			return h.live, h.since
 		},
 		collect: func() {
 			h.mu.Lock()
@@ -159,7 +158,7 @@ func TestRS19GarbageOfLargeMessagesIsBounded(t *testing.T) {
 	const takers, size, most = 8, 1 << 20, 4 << 20
 	h := new(heap)
 	b := memory.New(16 * takers * size)
-	b.OnLarge(h.garbage(most).collectFor)
+	b.OnLarge(h.garbage(16 * most).collectFor)
 	var g sync.WaitGroup
 	for i := range takers {
 		g.Go(func() {
@@ -184,20 +183,22 @@ func TestRS19GarbageOfLargeMessagesIsBounded(t *testing.T) {
 
 func TestRS19ACollectionIsDueWhenEnoughWasAllocated(t *testing.T) {
 	h := new(heap)
-	g := h.garbage(100)
+	g := h.garbage(1600)
 	for _, row := range []struct {
-		allocated         uint64 // since the last collection, when a look is made
+		live, allocated   uint64 // at the last collection and since, when a look is made
 		take, looks, runs int
 	}{
-		{take: 100},                                  // what was taken is not enough
-		{allocated: 99, take: 1, looks: 1},           // at the limit
-		{allocated: 100, take: 1, looks: 1, runs: 1}, // above it
-		{allocated: 500, take: 99},                   // nobody looks before as much was taken again
-		{allocated: 500, take: 1, looks: 1, runs: 1}, // others have allocated, too
-		{allocated: 0, take: 100, looks: 1},          // the runtime has collected
-		{allocated: 0, take: 101, looks: 1, runs: 1}, // alone above it
+		{take: 100},                                      // what was taken is not enough
+		{allocated: 99, take: 1, looks: 1},               // at the limit
+		{allocated: 100, take: 1, looks: 1, runs: 1},     // above it
+		{allocated: 500, take: 99},                       // nobody looks before as much was taken again
+		{allocated: 500, take: 1, looks: 1, runs: 1},     // others have allocated, too
+		{allocated: 0, take: 100, looks: 1},              // the runtime has collected
+		{allocated: 0, take: 101, looks: 1, runs: 1},     // alone above it
+		{live: 3200, allocated: 99, take: 101, looks: 1}, // at the limit of a large heap
+		{live: 3200, allocated: 200, take: 1, looks: 1, runs: 1},
 	} {
-		h.since, h.looks, h.collection = row.allocated, 0, 0
+		h.live, h.since, h.looks, h.collection = row.live, row.allocated, 0, 0
 		if g.collectFor(row.take); h.looks != row.looks || h.collection != row.runs {
 			t.Errorf("%+v: %d looks and %d collections, want %d and %d", row, h.looks, h.collection, row.looks, row.runs)
 		}
@@ -217,7 +218,7 @@ func TestRS19GarbageIsCollectedFirstOnlyWhereThatIsWanted(t *testing.T) {
 			g.CollectFirst()
 		}
 		before := forced()
-		if !g.Budget.Share("a").Try(4<<20, memory.Large) { // more than an eighth at once
+		if !g.Budget.Share("a").Try(4<<20, memory.Large) { // more than a sixteenth at once
 			t.Fatal("no room")
 		}
 		if got := forced() > before; got != want {
@@ -229,15 +230,15 @@ func TestRS19GarbageIsCollectedFirstOnlyWhereThatIsWanted(t *testing.T) {
 func TestAllocatedOctetsAreThoseSinceTheLastCollection(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection but those of the test
 	runtime.GC()
-	before := allocated()
+	_, before := inHeap()
 	const size = 64 << 20
 	kept := make([]byte, size)
-	if grown := allocated() - before; grown < size/2 {
-		t.Errorf("%d octets after %d were allocated", grown, size)
+	if _, now := inHeap(); now-before < size/2 {
+		t.Errorf("%d octets after %d were allocated", now-before, size)
 	}
 	runtime.GC()
-	if now := allocated(); now >= size/2 {
-		t.Errorf("%d octets right after a collection", now)
+	if live, now := inHeap(); now >= size/2 || live < size {
+		t.Errorf("%d octets in use and %d more right after a collection", live, now)
 	}
 	runtime.KeepAlive(kept)
 }
